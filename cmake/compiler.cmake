@@ -1,0 +1,39 @@
+# How every target is compiled: one interface library, linked by all of ours.
+add_library(gpurdma_options INTERFACE)
+target_include_directories(gpurdma_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(gpurdma_options INTERFACE
+  -Wall -Wextra -Werror -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wformat=2
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi>)
+
+if(GPURDMA_SANITIZE)
+  target_compile_options(gpurdma_options INTERFACE
+    -fsanitize=${GPURDMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
+  target_link_options(gpurdma_options INTERFACE -fsanitize=${GPURDMA_SANITIZE})
+  if(GPURDMA_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC says that atomic_thread_fence is not instrumented; Asio uses one where TSan needs none.
+    target_compile_options(gpurdma_options INTERFACE -Wno-tsan)
+  endif()
+else()
+  target_compile_options(gpurdma_options INTERFACE
+    -fstack-protector-strong -fstack-clash-protection
+    $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
+  target_link_options(gpurdma_options INTERFACE -Wl,-z,relro,-z,now)
+endif()
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT GPURDMA_SANITIZE)
+  target_compile_options(gpurdma_options INTERFACE -fcf-protection)
+endif()
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+include(CheckPIESupported)
+check_pie_supported()
+
+# Asio, compiled once (rdma/asio.cpp) instead of in every translation unit.
+add_library(gpurdma_asio_options INTERFACE)
+target_compile_definitions(gpurdma_asio_options INTERFACE
+  BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_HAS_STD_INVOKE_RESULT)
+target_link_libraries(gpurdma_asio_options INTERFACE Boost::headers Threads::Threads)
+
+# A static library per folder of the house.
+function(gpurdma_library name)
+  add_library(gpurdma_${name} STATIC ${ARGN})
+  target_link_libraries(gpurdma_${name} PUBLIC gpurdma_options)
+endfunction()
