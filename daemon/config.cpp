@@ -1,0 +1,282 @@
+#include "daemon/config.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "daemon/yaml_reader.hpp"
+#include "protocol/message.hpp"
+
+namespace gpurdma::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint16_t default_port = 7471;
+
+/// "192.0.2.1:7471", "192.0.2.1", "[2001:db8::1]:7471", "[::]".
+std::optional<rdma::endpoint> parse_endpoint(std::string_view text) {
+  std::string_view host;
+  std::string_view rest;
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) {
+      return std::nullopt;
+    }
+    host = text.substr(1, end - 1);
+    rest = text.substr(end + 1);
+  } else {
+    host = text.substr(0, text.find(':'));
+    rest = text.substr(host.size());
+  }
+  std::uint16_t port = default_port;
+  if (!rest.empty()) {
+    rest.remove_prefix(1);
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), port);
+    if (error != std::errc{} || end != rest.data() + rest.size() || port == 0) {
+      return std::nullopt;
+    }
+  }
+  try {
+    return rdma::endpoint::parse(std::string{host}, port);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+void read_listen(yaml_reader& in, const YAML::Node& node, config& to) {
+  in.sequence(node, "listen", [&](const YAML::Node& item) {
+    const auto text = in.text(item, "an address of listen");
+    if (!text) {
+      return;
+    }
+    const auto at = parse_endpoint(*text);
+    if (!at) {
+      in.problem(item, "'" + *text +
+                           "' is no address to listen on; write an IP address and a port, such as \"0.0.0.0:7471\" or "
+                           "\"[2001:db8::7]:7471\"");
+    } else if (std::any_of(to.listen.begin(), to.listen.end(),
+                           [&](const rdma::endpoint& other) { return other.to_string() == at->to_string(); })) {
+      in.problem(item, "'" + *text + "' stands twice in listen; remove one");
+    } else {
+      to.listen.push_back(*at);
+    }
+  });
+}
+
+std::optional<memory::content_source> read_fill(yaml_reader& in, const YAML::Node& node) {
+  const auto text = in.text(node, "fill");
+  if (!text) {
+    return std::nullopt;
+  }
+  if (*text == "counting") {
+    return memory::counting_fill{};
+  }
+  if (text->size() == 1) {
+    return memory::byte_fill{static_cast<std::byte>(text->front())};
+  }
+  in.problem(node, "fill must be one character, such as \"R\", or counting");
+  return std::nullopt;
+}
+
+struct buffer_fields {
+  std::optional<std::string> name;
+  std::optional<std::uint64_t> size;
+  std::optional<memory::content_source> fill;
+  std::optional<std::string> source;
+  bool memory_said = false;
+};
+
+/// The buffer that the fields make; nothing, and problems noted, where they do not.
+std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node, const buffer_fields& fields) {
+  const auto problems_before = in.problems().size();
+  if (!fields.name) {
+    in.problem(node, "a buffer needs a name");
+  }
+  if (!fields.memory_said) {
+    in.problem(node, "a buffer needs memory: host");
+  }
+  if (fields.fill && fields.source) {
+    in.problem(node, "a buffer has either fill or source, not both");
+  } else if (!fields.fill && !fields.source) {
+    in.problem(node, "a buffer needs its content: fill or source");
+  } else if (fields.fill && !fields.size) {
+    in.problem(node, "a buffer with fill needs a size");
+  }
+  if (in.problems().size() != problems_before) {
+    return std::nullopt;
+  }
+  buffer_config made{.name = *fields.name, .size = 0, .source = {}};
+  if (fields.fill) {
+    made.size = *fields.size;
+    made.source = *fields.fill;
+    return made;
+  }
+  try {
+    made.size = memory::file_size(*fields.source);
+  } catch (const std::system_error& e) {
+    in.problem(node, e.what());
+    return std::nullopt;
+  }
+  if (fields.size && *fields.size != made.size) {
+    in.problem(node, "source " + *fields.source + " has " + std::to_string(made.size) + " bytes, size says " +
+                         std::to_string(*fields.size) + "; leave size out to take the file's");
+    return std::nullopt;
+  }
+  made.source = memory::file_source{*fields.source};
+  return made;
+}
+
+std::optional<std::string> read_name(yaml_reader& in, const YAML::Node& node) {
+  auto name = in.text(node, "name");
+  if (name && !protocol::is_valid_name(*name)) {
+    in.problem(node, "'" + *name +
+                         "' is no name for a buffer: use 1 to 64 of the characters A-Z a-z 0-9 . _ -, the first no . "
+                         "or -");
+    return std::nullopt;
+  }
+  return name;
+}
+
+void read_buffer(yaml_reader& in, const YAML::Node& node, config& to) {
+  buffer_fields fields;
+  const auto problems_before = in.problems().size();
+  in.map(node, "a buffer",
+         {{"name", [&](const YAML::Node& v) { fields.name = read_name(in, v); }},
+          {"memory", [&](const YAML::Node& v) { fields.memory_said = in.choice(v, "memory", {"host"}).has_value(); }},
+          {"size", [&](const YAML::Node& v) { fields.size = in.byte_size(v, "size"); }},
+          {"fill", [&](const YAML::Node& v) { fields.fill = read_fill(in, v); }},
+          {"source", [&](const YAML::Node& v) { fields.source = in.text(v, "source"); }}});
+  if (in.problems().size() != problems_before) {
+    return;
+  }
+  auto made = make_buffer(in, node, fields);
+  if (!made) {
+    return;
+  }
+  if (std::any_of(to.buffers.begin(), to.buffers.end(), [&](const auto& b) { return b.name == made->name; })) {
+    in.problem(node, "there is already a buffer '" + made->name + "'");
+    return;
+  }
+  to.buffers.push_back(std::move(*made));
+}
+
+template <typename T>
+void set(T& to, const std::optional<T>& value) {
+  if (value) {
+    to = *value;
+  }
+}
+
+void read_security(yaml_reader& in, const YAML::Node& node, config& to, bool& open) {
+  in.map(node, "security",
+         {{"open", [&](const YAML::Node& v) { set(open, in.boolean(v, "open")); }},
+          {"isolation", [&](const YAML::Node& v) {
+             if (const auto which = in.choice(v, "isolation", {"principal", "lease"})) {
+               to.keys = *which == 0 ? isolation::principal : isolation::lease;
+             }
+           }}});
+}
+
+void read_keepalive(yaml_reader& in, const YAML::Node& node, config& to) {
+  in.map(node, "keepalive",
+         {{"interval", [&](const YAML::Node& v) { set(to.keepalive_interval, in.duration(v, "interval", 100ms, 1h)); }},
+          {"timeout", [&](const YAML::Node& v) { set(to.keepalive_timeout, in.duration(v, "timeout", 200ms, 2h)); }}});
+  if (to.keepalive_timeout <= to.keepalive_interval) {
+    in.problem(node, "keepalive: timeout must be longer than interval");
+  }
+}
+
+void read_top(yaml_reader& in, const YAML::Node& root, config& to, bool& open) {
+  constexpr std::uint32_t most_clients = 1'000'000;
+  in.map(root, "the configuration",
+         {{"listen", [&](const YAML::Node& v) { read_listen(in, v, to); }},
+          {"limits",
+           [&](const YAML::Node& v) {
+             in.map(v, "limits",
+                    {{"clients",
+                      [&](const YAML::Node& n) { set(to.max_clients, in.number(n, "clients", 1, most_clients)); }},
+                     {"leases_per_client", [&](const YAML::Node& n) {
+                        set(to.leases_per_client, in.number(n, "leases_per_client", 1, 65'536));
+                      }}});
+           }},
+          {"lease",
+           [&](const YAML::Node& v) {
+             in.map(v, "lease", {{"duration", [&](const YAML::Node& n) {
+                                    set(to.lease_duration, in.duration(n, "duration", 100ms, 24h));
+                                  }}});
+           }},
+          {"keepalive", [&](const YAML::Node& v) { read_keepalive(in, v, to); }},
+          {"shutdown",
+           [&](const YAML::Node& v) {
+             in.map(v, "shutdown",
+                    {{"drain", [&](const YAML::Node& n) { set(to.drain_timeout, in.duration(n, "drain", 0ms, 1h)); }}});
+           }},
+          {"security", [&](const YAML::Node& v) { read_security(in, v, to, open); }},
+          {"buffers",
+           [&](const YAML::Node& v) {
+             in.sequence(v, "buffers", [&](const YAML::Node& item) { read_buffer(in, item, to); });
+           }},
+          {"log", [&](const YAML::Node& v) {
+             in.map(v, "log", {{"level", [&](const YAML::Node& n) {
+                                  if (const auto which = in.choice(n, "level", {"debug", "info", "warning", "error"})) {
+                                    to.log = static_cast<log_level>(*which);
+                                  }
+                                }}});
+           }}});
+}
+
+}  // namespace
+
+config parse_config(const std::string& text, const std::string& name) {
+  yaml_reader in{name};
+  config parsed;
+  bool open = false;
+  try {
+    const auto documents = YAML::LoadAll(text);
+    if (documents.size() != 1 || documents.front().IsNull()) {
+      in.problem("must hold one YAML document");
+    } else {
+      read_top(in, documents.front(), parsed, open);
+    }
+  } catch (const YAML::Exception& e) {
+    in.problem(e.mark, "not YAML: " + e.msg);
+  }
+  if (in.problems().empty() && parsed.listen.empty()) {
+    in.problem("nothing to listen on; write listen: [\"0.0.0.0:7471\"], or the address of an RDMA device");
+  }
+  if (in.problems().empty() && parsed.buffers.empty()) {
+    in.problem("no buffers to serve; write at least one under buffers:");
+  }
+  if (in.problems().empty() && !open) {
+    in.problem(
+        "refused: whoever reaches this server could read its buffers, for this version has no authentication; where "
+        "that is meant, write security: { open: true }");
+  }
+  if (!in.problems().empty()) {
+    std::string all;
+    for (const auto& problem : in.problems()) {
+      all += (all.empty() ? "" : "\n") + problem;
+    }
+    throw config_error{all};
+  }
+  return parsed;
+}
+
+config load_config(const std::filesystem::path& file) {
+  std::ifstream in{file};
+  std::ostringstream text;
+  if (!in || std::filesystem::is_directory(file) || !(text << in.rdbuf())) {
+    const auto why = std::filesystem::exists(file) ? std::string{"cannot be read"} : std::string{"does not exist"};
+    throw config_error{file.string() + ": " + why};
+  }
+  return parse_config(text.str(), file.string());
+}
+
+}  // namespace gpurdma::daemon

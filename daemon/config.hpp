@@ -1,0 +1,55 @@
+#pragma once
+
+// The daemon's configuration: YAML to a validated struct. docs/operations.md and config/ show every key.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "memory/loader.hpp"
+#include "rdma/listener.hpp"
+
+namespace gpurdma::daemon {
+
+enum class isolation {
+  principal,  ///< a key per principal, registered once and shared by its clients
+  lease,      ///< a key per lease, which dies with it
+};
+
+enum class log_level { debug, info, warning, error };
+
+struct buffer_config {
+  std::string name;
+  std::size_t size = 0;  ///< bytes
+  memory::content_source source;
+};
+
+struct config {
+  std::vector<rdma::endpoint> listen;
+  std::uint32_t max_clients = 1024;
+  std::uint32_t leases_per_client = 64;
+  std::chrono::milliseconds lease_duration{30'000};
+  std::chrono::milliseconds keepalive_interval{10'000};
+  std::chrono::milliseconds keepalive_timeout{30'000};
+  std::chrono::milliseconds drain_timeout{10'000};  ///< for clients with leases, once told to stop
+  isolation keys = isolation::principal;
+  std::vector<buffer_config> buffers;
+  log_level log = log_level::info;
+};
+
+/// Every problem of the file, one line each: "FILE:LINE:COLUMN: what is wrong; what to write instead".
+class config_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Reads and checks the whole file; sources are opened, but nothing is loaded. Throws config_error.
+[[nodiscard]] config load_config(const std::filesystem::path& file);
+/// The same for a text; `name` stands for the file's in problems.
+[[nodiscard]] config parse_config(const std::string& text, const std::string& name);
+
+}  // namespace gpurdma::daemon

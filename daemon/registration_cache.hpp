@@ -1,0 +1,79 @@
+#pragma once
+
+// Which buffer version is registered on which device for which principal.
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/buffer_pool.hpp"
+#include "daemon/config.hpp"
+#include "rdma/device.hpp"
+#include "rdma/memory_region.hpp"
+#include "rdma/workers.hpp"
+
+namespace gpurdma::daemon {
+
+/// Who is at the other end. A key of one principal is useless on another's queue pair.
+enum class principal_id : std::uint64_t { anonymous = 0 };
+
+/// A principal's protection domain on a device: of its queue pairs and of its registrations there.
+struct principal_domain {
+  rdma::device& device;
+  principal_id principal;
+  rdma::protection_domain domain;
+};
+using principal_domain_ptr = std::shared_ptr<principal_domain>;
+
+/// A buffer version that may be read with `rkey()` until this is gone, which is before the memory goes.
+class registration {
+ public:
+  /// Blocks. Throws std::system_error.
+  registration(principal_domain_ptr in, buffer_version_ptr of);
+
+  [[nodiscard]] std::uint32_t rkey() const noexcept { return region_.rkey(); }
+  [[nodiscard]] const buffer_version& version() const noexcept { return *of_; }
+  [[nodiscard]] const buffer_version_ptr& version_ptr() const noexcept { return of_; }
+
+ private:
+  principal_domain_ptr in_;
+  buffer_version_ptr of_;
+  rdma::memory_region region_;
+};
+using registration_ptr = std::shared_ptr<registration>;
+
+/// With isolation `principal` a version is registered once per domain and kept until it is retired; with isolation
+/// `lease` each acquire() registers anew. Reactor thread only.
+class registration_cache {
+ public:
+  registration_cache(rdma::workers& w, isolation keys) : workers_{w}, isolation_{keys} {}
+
+  using acquired = std::function<void(registration_ptr, std::exception_ptr error)>;
+  using done = std::function<void()>;
+
+  /// `then` is called at once where the registration is there, else from the reactor once it is.
+  void acquire(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then);
+  /// `then` is called when the key that `acquire` gave is dead (isolation `lease`), or at once where it is shared.
+  void release(registration_ptr r, done then);
+  /// Gives up every cached registration, on the workers.
+  void clear();
+
+ private:
+  struct entry {
+    registration_ptr made;
+    std::vector<acquired> waiting;
+  };
+  using key = std::pair<const principal_domain*, const buffer_version*>;
+  void make(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then);
+  void destroy(registration_ptr r, done then);
+
+  rdma::workers& workers_;
+  isolation isolation_;
+  std::map<key, entry> entries_;
+};
+
+}  // namespace gpurdma::daemon

@@ -1,0 +1,104 @@
+#pragma once
+
+// Identity and leases of one client, over one or more connections.
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "daemon/buffer_pool.hpp"
+#include "daemon/config.hpp"
+#include "daemon/lease.hpp"
+#include "daemon/registration_cache.hpp"
+#include "protocol/handshake.hpp"
+#include "protocol/message.hpp"
+
+namespace gpurdma::daemon {
+
+/// What sessions share of the server.
+struct serving {
+  boost::asio::io_context& io;
+  const config& settings;
+  const buffer_pool& pool;
+  registration_cache& registrations;
+  bool shutting_down = false;
+  std::uint64_t last_lease = 0;
+};
+
+class client_connection;
+
+class session : public std::enable_shared_from_this<session> {
+ public:
+  using answer = std::function<void(protocol::body)>;
+  using ended = std::function<void(session&)>;
+
+  /// `number` names the client in logs. `on_end` is called when the last connection is closed and may destroy it.
+  session(serving& with, std::uint64_t number, protocol::session_token token, principal_id principal, std::string peer,
+          ended on_end);
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+  ~session();
+
+  /// Does what a request asks; `then` is told the answer, now or later, unless the session has ended meanwhile.
+  void serve(const principal_domain_ptr& domain, const protocol::body& request, answer then);
+
+  void add(const std::shared_ptr<client_connection>& c);
+  void remove(client_connection& c);
+
+  /// Asks the client to go: at once where it holds no lease, else when the last is released or drop() comes.
+  void shut_down();
+  /// Cuts the client off.
+  void drop(std::error_code why);
+  /// Notes why the session is ending; the first reason is kept.
+  void note_end(std::error_code why);
+
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  [[nodiscard]] const protocol::session_token& token() const noexcept { return token_; }
+  [[nodiscard]] principal_id principal() const noexcept { return principal_; }
+  [[nodiscard]] std::size_t connections() const noexcept { return connections_.size(); }
+  /// Whether the client may READ: it holds a lease.
+  [[nodiscard]] bool may_read() const noexcept { return !leases_.empty(); }
+
+ private:
+  void open(const principal_domain_ptr& domain, const protocol::open& request, answer then);
+  void grant(const protocol::open& request, registration_ptr r, const answer& then);
+  void get_checksums(const protocol::get_checksums& request, const answer& then) const;
+  void renew(const protocol::renew& request, const answer& then);
+  void release(const protocol::release& request, answer then);
+  void list(const protocol::list& request, const answer& then) const;
+  void refuse(protocol::errc code, std::string sentence, const answer& then) const;
+
+  void end_lease(std::map<std::uint64_t, lease>::iterator which, std::string_view why, std::function<void()> then);
+  void end_expired();
+  void arm_expiry();
+  void update_access();
+  void tell(const protocol::notice& what);
+
+  serving& with_;
+  std::uint64_t number_;
+  protocol::session_token token_;
+  principal_id principal_;
+  std::string peer_;
+  ended on_end_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+
+  std::vector<std::shared_ptr<client_connection>> connections_;
+  std::map<std::uint64_t, lease> leases_;
+  std::size_t opening_ = 0;  ///< leases asked for and not yet granted
+  boost::asio::steady_timer expiry_;
+  bool leaving_ = false;
+  std::error_code end_reason_;
+  std::uint64_t leases_granted_ = 0;
+  std::uint64_t bytes_read_ = 0;  ///< as the client counts them
+};
+
+}  // namespace gpurdma::daemon
