@@ -122,9 +122,9 @@ void link::make_connection() {
 
 void link::on_established(std::span<const std::byte> private_data) {
   const auto greeting = protocol::decode_welcome(private_data);
-  if (!greeting || greeting->version != protocol::version) {
+  if (!greeting) {
     give_up_address("what listens there is no gpurdma-server that this reader understands: " +
-                    (greeting ? std::string{"unknown version"} : greeting.error().message()));
+                    greeting.error().message());
     return;
   }
   // Nobody reads this side's memory.

@@ -45,13 +45,15 @@ client_conversation::client_conversation(settings s) : settings_{s} {}
 
 std::uint32_t client_conversation::request(body request, clock::time_point now, actions& todo) {
   last_id_ = last_id_ == ~std::uint32_t{0} ? 1 : last_id_ + 1;
-  waiting_.push_back({last_id_, std::move(request)});
-  send_waiting(now, todo);
+  if (!over_) {
+    waiting_.push_back({last_id_, std::move(request)});
+    send_waiting(now, todo);
+  }
   return last_id_;
 }
 
 void client_conversation::send_waiting(clock::time_point now, actions& todo) {
-  while (!over_ && !waiting_.empty() && unanswered_.size() < settings_.credits) {
+  while (!waiting_.empty() && unanswered_.size() < settings_.credits) {
     auto next = std::move(waiting_.front());
     waiting_.pop_front();
     todo.emplace_back(transmit{encode(message{next.id, next.request})});

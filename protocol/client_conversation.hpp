@@ -47,7 +47,8 @@ class client_conversation {
 
   explicit client_conversation(settings s);
 
-  /// Sends `request`, or keeps it until a credit is free. Returns its id.
+  /// Sends `request`, or keeps it until a credit is free. Returns its id. After a hang_up it is dropped: of a request
+  /// that had no answer by then, none will come.
   [[nodiscard]] std::uint32_t request(body request, clock::time_point now, actions& todo);
   [[nodiscard]] actions on_message(std::span<const std::byte> bytes, clock::time_point now);
   [[nodiscard]] actions on_time(clock::time_point now);

@@ -39,6 +39,8 @@ constexpr std::array table{
     entry{errc::answers_not_taken, "answers_not_taken", "the peer does not take the answers to its requests"},
 };
 
+constexpr auto first_local = static_cast<std::uint16_t>(errc::peer_silent);
+
 const entry* find(errc code) noexcept {
   const auto* const found = std::find_if(table.begin(), table.end(), [&](const entry& e) { return e.code == code; });
   return found == table.end() ? nullptr : found;
@@ -62,7 +64,8 @@ std::string_view name_of(errc code) noexcept {
 
 errc errc_from_wire(std::uint16_t number) noexcept {
   const auto* const e = find(static_cast<errc>(number));
-  return e != nullptr ? e->code : errc::unspecified;
+  // A peer cannot tell us what only we can know.
+  return e != nullptr && number < first_local ? e->code : errc::unspecified;
 }
 
 const std::error_category& protocol_category() noexcept {

@@ -45,7 +45,8 @@ enum class errc : std::uint16_t {
 /// "unknown_buffer" and the like: the stable name used in logs and in docs/protocol.md.
 [[nodiscard]] std::string_view name_of(errc code) noexcept;
 
-/// The code for a number from the wire; `unspecified` for one that this version does not know.
+/// The code for a number from the wire; `unspecified` for one that this version does not know, and for one that is
+/// never sent.
 [[nodiscard]] errc errc_from_wire(std::uint16_t number) noexcept;
 
 [[nodiscard]] const std::error_category& protocol_category() noexcept;

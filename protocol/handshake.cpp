@@ -64,7 +64,7 @@ result<hello> decode_hello(std::span<const std::byte> bytes) {
 }
 
 result<welcome> decode_welcome(std::span<const std::byte> bytes) {
-  return parse<welcome>(bytes, [](byte_reader& in, preamble versions) {
+  auto decoded = parse<welcome>(bytes, [](byte_reader& in, preamble versions) {
     in.require(versions.lowest == versions.highest);
     welcome w{.version = versions.lowest};
     w.incarnation = in.number<std::uint64_t>();
@@ -78,6 +78,10 @@ result<welcome> decode_welcome(std::span<const std::byte> bytes) {
     in.require(w.credits >= 1 && w.max_request_size >= max_request_size && w.max_reply_size <= max_reply_size);
     return w;
   });
+  if (decoded && decoded->version != version) {
+    return make_error_code(errc::no_common_version);
+  }
+  return decoded;
 }
 
 result<refusal> decode_refusal(std::span<const std::byte> bytes) {

@@ -58,7 +58,8 @@ struct refusal {
   bool operator==(const refusal&) const = default;
 };
 
-/// Each `bytes` may be longer than the structure, as rdma_cm delivers it. Errors: wrong_magic, malformed_handshake.
+/// Each `bytes` may be longer than the structure, as rdma_cm delivers it. Errors: wrong_magic, malformed_handshake; of
+/// a welcome also no_common_version, where the server chose a version that this code did not offer.
 [[nodiscard]] result<hello> decode_hello(std::span<const std::byte> bytes);
 [[nodiscard]] result<welcome> decode_welcome(std::span<const std::byte> bytes);
 [[nodiscard]] result<refusal> decode_refusal(std::span<const std::byte> bytes);

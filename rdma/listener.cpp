@@ -15,7 +15,12 @@ namespace gpurdma::rdma {
 namespace {
 
 std::string explain(const std::error_code& why) {
-  if (why == std::errc::address_not_available || why == std::errc::no_such_device) {
+  if (why == std::errc::address_not_available) {
+    // rdma_cm says the same of both (measured, kernel 6.1).
+    return ": another process listens there, or no RDMA device has this address (see `rdma resource show cm_id`, "
+           "`rdma link` and `ip address`)";
+  }
+  if (why == std::errc::no_such_device) {
     return ": no RDMA device has this address (see `rdma link` and `ip address`)";
   }
   if (why == std::errc::address_in_use) {
