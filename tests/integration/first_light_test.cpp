@@ -155,7 +155,8 @@ TEST(FirstLight, TwoServersCannotShareAPort) {
   const auto second = run({server_program(), "--config", file.string()});
   EXPECT_EQ(second.status, 4);
   EXPECT_THAT(second.err, HasSubstr("cannot listen on 0.0.0.0:7471"));
-  EXPECT_THAT(second.err, HasSubstr("another process listens there"));
+  EXPECT_THAT(second.err, HasSubstr("another process listens there"));  // and what to look at
+  EXPECT_THAT(second.err, HasSubstr("rdma resource show"));
   EXPECT_EQ(read_buffer(demo_target()).status, 0);
   EXPECT_EQ(first.stop(), 0);
 }

@@ -27,19 +27,6 @@ std::string variable(const char* name, const char* otherwise) {
   return value != nullptr ? value : otherwise;
 }
 
-/// Waits until `condition` holds, looking now and then; false after the patience.
-template <typename Condition>
-bool eventually(Condition condition) {
-  const auto end = clock::now() + patience;
-  while (!condition()) {
-    if (clock::now() > end) {
-      return false;
-    }
-    std::this_thread::sleep_for(20ms);
-  }
-  return true;
-}
-
 }  // namespace
 
 process::process(const std::vector<std::string>& command) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace gpurdma::test {
@@ -16,6 +17,19 @@ using namespace std::chrono_literals;
 
 /// Generous: emulated machines are slow, and a test that waits so long has failed.
 inline constexpr std::chrono::seconds patience{40};
+
+/// Waits until `condition` holds, looking now and then; false after the patience.
+template <typename Condition>
+[[nodiscard]] bool eventually(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
 
 /// A child process with its standard output and error in pipes. Killed if it still runs at the end.
 class process {

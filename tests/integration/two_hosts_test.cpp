@@ -1,0 +1,42 @@
+// On host b, against the server of host a: see host_a.sh, host_b.sh and two_hosts.yaml.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/integration/support/process.hpp"
+#include "tests/integration/support/remote.hpp"
+
+namespace gpurdma::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(TwoHosts, ReadsOverTheWire) {
+  const auto read = read_buffer(peer_address() + "/demo");
+  EXPECT_EQ(read.status, 0) << read.err;
+  EXPECT_EQ(read.out, "read 4096 bytes, data OK\n");
+  const auto plain = run({plain_reader_program(), peer_address(), "7471", "demo"});
+  EXPECT_EQ(plain.out, "read 4096 bytes, data OK\n") << plain.err;
+  const auto v6 = read_buffer("[" + peer_address6() + "]/demo");
+  EXPECT_EQ(v6.out, "read 4096 bytes, data OK\n") << v6.err;
+}
+
+TEST(TwoHosts, AReaderKilledInMidReadCostsOnlyItself) {
+  const remote_server server;
+  ASSERT_EQ(read_buffer(peer_address() + "/demo").status, 0);
+  const auto resources = server.resources();
+  const auto before = server.log().size();
+  process victim{{reader_program(), peer_address() + "/large", "--depth", "4"}};
+  ASSERT_TRUE(server.wait_for("lease_granted", before));
+  process other{{reader_program(), peer_address() + "/large", "--depth", "4"}};
+  victim.signal(SIGKILL);
+  EXPECT_EQ(victim.wait(), 128 + SIGKILL);
+  EXPECT_EQ(other.wait(), 0) << other.err();
+  EXPECT_THAT(other.out(), HasSubstr("data OK"));
+  EXPECT_TRUE(server.resources_return_to(resources));
+}
+
+}  // namespace
+}  // namespace gpurdma::test
