@@ -27,8 +27,8 @@ rdma::connection_settings connection_settings(std::uint32_t reads) {
 
 }  // namespace
 
-link::link(boost::asio::io_context& io, settings s, link_handler& handler)
-    : io_{io}, settings_{s}, handler_{handler}, channel_{io}, timer_{io} {}
+link::link(boost::asio::io_context& io, rdma::workers& closers, settings s, link_handler& handler)
+    : io_{io}, closers_{closers}, settings_{s}, handler_{handler}, channel_{io}, timer_{io} {}
 
 link::~link() = default;
 
@@ -107,7 +107,7 @@ void link::make_connection() {
     device_.reset();
     device_ = std::make_unique<rdma::device>(io_, *resolving_->verbs, [](const ibv_async_event&) {});
     domain_ = device_->allocate_protection_domain();
-    connection_ = std::make_unique<rdma::connection>(io_, *device_, *domain_, std::move(resolving_),
+    connection_ = std::make_unique<rdma::connection>(io_, closers_, *device_, *domain_, std::move(resolving_),
                                                      connection_settings(settings_.reads),
                                                      static_cast<rdma::connection_handler&>(*this));
   } catch (const std::system_error& e) {

@@ -47,7 +47,7 @@ class link final : private rdma::cm_event_handler, private rdma::connection_hand
   };
 
   /// Throws std::system_error: no RDMA device.
-  link(boost::asio::io_context& io, settings s, link_handler& handler);
+  link(boost::asio::io_context& io, rdma::workers& closers, settings s, link_handler& handler);
   link(const link&) = delete;
   link& operator=(const link&) = delete;
   ~link();
@@ -83,6 +83,7 @@ class link final : private rdma::cm_event_handler, private rdma::connection_hand
   void finish();
 
   boost::asio::io_context& io_;
+  rdma::workers& closers_;
   settings settings_;
   link_handler& handler_;
   rdma::cm_event_channel channel_;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <string_view>
 
@@ -107,6 +108,10 @@ std::optional<options> parse_options(int argc, const char* const* argv, int& sta
                                    : "which buffer? write HOST[:PORT]/BUFFER, or --list HOST[:PORT]");
   } else if (chunk < least_chunk || chunk > most_chunk) {
     status = fail_usage("--chunk must be from 4KiB to 64MiB");
+  } else if (std::isnan(timeout_s)) {  // which lies in every range
+    status = fail_usage("--timeout must be a number of seconds");
+  } else if (asked.output == "") {
+    status = fail_usage("--output needs the name of a file, or -");
   } else if (asked.json && asked.output == "-") {
     status = fail_usage("--json and -o - both want standard output");
   } else {

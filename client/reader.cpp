@@ -33,7 +33,7 @@ reader::reader(boost::asio::io_context& io, const options& asked, std::unique_pt
       stall_{io},
       worker_{io, 1},
       sink_{std::move(to)},
-      link_{io, {.reads = asked.depth, .timeout = asked.timeout}, *this} {}
+      link_{io, worker_, {.reads = asked.depth, .timeout = asked.timeout}, *this} {}
 
 reader::~reader() { worker_.join(); }
 
@@ -141,10 +141,13 @@ void reader::on_lease(const protocol::lease& given) {
 
 void reader::prepare_slots() {
   const auto longest = link_.device().max_message_size(link_.connection().port());
+  // Chunks lie within checksum blocks; unverified, nothing but the device bounds them.
+  constexpr std::uint32_t no_blocks = 1U << 31U;
+  const auto block_size = options_.verify ? lease_.block_size : no_blocks;
   options_.chunk =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>({options_.chunk, longest, lease_.block_size, lease_.length}));
+      static_cast<std::uint32_t>(std::min<std::uint64_t>({options_.chunk, longest, block_size, lease_.length}));
   plan_.emplace(read_plan::range{.offset = options_.offset, .length = lease_.length, .buffer_size = lease_.buffer_size},
-                options_.chunk, lease_.block_size);
+                options_.chunk, block_size);
   // Twice as many as READs under way: while some arrive, others are checked and written.
   const auto chunks = (lease_.length + options_.chunk - 1) / options_.chunk + 1;
   const auto count = std::min<std::uint64_t>(std::uint64_t{2} * options_.depth, chunks);
@@ -301,21 +304,27 @@ void reader::on_taken(const std::exception_ptr& error) {
 void reader::finish_reading() {
   outcome_.seconds = std::chrono::duration<double>(clock::now() - began_).count();
   outcome_.verified = verified_;
+  complete_ = true;
+  sink_busy_ = true;
   stall_.cancel();
   renewal_.cancel();
-  // The server's books; the bytes are here and right whatever it answers.
-  link_.request(protocol::release{lease_.id, outcome_.bytes}, [this](const protocol::body&) { commit(); });
-}
-
-void reader::commit() {
+  signals_.clear();  // from now on they end the program
   worker_.run([this] { sink_->commit(); },
               [this](const std::exception_ptr& error) {
+                sink_busy_ = false;
                 if (error) {
                   fail(exit_status::cannot_write, rdma::describe(error));
-                } else {
+                } else if (link_lost_) {
                   close();
+                } else {
+                  release();
                 }
               });
+}
+
+void reader::release() {
+  // For the server's books: the bytes are here and right whatever it answers.
+  link_.request(protocol::release{lease_.id, outcome_.bytes}, [this](const protocol::body&) { close(); });
 }
 
 void reader::stalled() {
@@ -335,13 +344,20 @@ void reader::stalled() {
 }
 
 void reader::on_notice(const protocol::notice& what) {
-  if (what.kind == protocol::notice_kind::lease_revoked && what.lease_id == lease_.id) {
+  if (!complete_ && what.kind == protocol::notice_kind::lease_revoked && what.lease_id == lease_.id) {
     fail(exit_status::transfer_failed,
          "the server revoked the lease: " + what.sentence + " (" + std::string{protocol::name_of(what.code)} + ")");
   }
 }
 
-void reader::on_lost(failure why) { fail(why.status, std::move(why.what)); }
+void reader::on_lost(failure why) {
+  link_lost_ = true;
+  if (!complete_) {
+    fail(why.status, std::move(why.what));
+  } else if (!sink_busy_) {
+    close();
+  }
+}
 
 void reader::fail(exit_status status, std::string what) {
   if (closing_) {
@@ -357,7 +373,7 @@ void reader::close() {
   }
   closing_ = true;
   resolver_.cancel();
-  signals_.cancel();
+  signals_.clear();  // from now on they end the program
   renewal_.cancel();
   stall_.cancel();
   link_.close();

@@ -76,7 +76,7 @@ class reader final : private link_handler {
   /// On the worker: checks and hands on one chunk.
   void take(std::span<const std::byte> bytes, const chunk& what, std::optional<std::uint32_t> expected);
   void finish_reading();
-  void commit();
+  void release();
   void stalled();
   void fail(exit_status status, std::string what);
   void close();
@@ -107,6 +107,9 @@ class reader final : private link_handler {
   std::uint32_t running_crc_ = 0;  ///< of the current block; the worker's
   std::uint64_t verified_ = 0;     ///< bytes; the worker's
   std::chrono::steady_clock::time_point began_;
+  bool complete_ = false;   ///< every byte was read, checked and written: the server is not needed any more
+  bool sink_busy_ = false;  ///< the worker commits the output
+  bool link_lost_ = false;
   bool closing_ = false;
 };
 

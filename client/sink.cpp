@@ -30,10 +30,21 @@ class null_sink final : public sink {
   void commit() override {}
 };
 
-class stdout_sink final : public sink {
+/// A descriptor that is written as it comes: standard output, a device, a FIFO.
+class stream_sink final : public sink {
  public:
-  void write(std::span<const std::byte> bytes) override { write_all(STDOUT_FILENO, bytes, "standard output"); }
+  stream_sink(int fd, std::string name) : fd_{fd}, name_{std::move(name)} {}
+  ~stream_sink() override {
+    if (fd_ != STDOUT_FILENO) {
+      ::close(fd_);
+    }
+  }
+  void write(std::span<const std::byte> bytes) override { write_all(fd_, bytes, name_); }
   void commit() override {}
+
+ private:
+  int fd_;
+  std::string name_;
 };
 
 class file_sink final : public sink {
@@ -81,7 +92,16 @@ std::unique_ptr<sink> make_sink(const std::optional<std::string>& output) {
     return std::make_unique<null_sink>();
   }
   if (*output == "-") {
-    return std::make_unique<stdout_sink>();
+    return std::make_unique<stream_sink>(STDOUT_FILENO, "standard output");
+  }
+  struct stat there {};
+  if (stat(output->c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    // A device or a FIFO is not to be replaced by a file.
+    const int fd = ::open(output->c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) {
+      fail("cannot open " + *output);
+    }
+    return std::make_unique<stream_sink>(fd, *output);
   }
   return std::make_unique<file_sink>(*output);
 }

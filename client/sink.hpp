@@ -24,8 +24,9 @@ class sink {
   virtual void commit() = 0;
 };
 
-/// Nothing for no output, standard output for "-", else a file. A file is written under a temporary name in the same
-/// folder and gets its own only in commit(); without that nothing of it is left. Throws std::system_error.
+/// Nothing for no output, standard output for "-", a device or FIFO as it is, else a file. A file is written under a
+/// temporary name in the same folder and gets its own only in commit(); without that nothing of it is left. Throws
+/// std::system_error.
 [[nodiscard]] std::unique_ptr<sink> make_sink(const std::optional<std::string>& output);
 
 }  // namespace gpurdma::client

@@ -1,5 +1,6 @@
 #include "daemon/client_connection.hpp"
 
+#include <tuple>
 #include <utility>
 
 #include "daemon/event.hpp"
@@ -18,7 +19,8 @@ client_connection::client_connection(serving& with, std::shared_ptr<session> of,
                      .silence_limit = with.settings.keepalive_timeout},
                     clock::now()},
       timer_{with.io},
-      connection_{with.io, domain_->device, *domain_->domain, std::move(id), server_connection_settings(), *this} {}
+      connection_{with.io, with.workers, domain_->device, *domain_->domain, std::move(id), server_connection_settings(),
+                  *this} {}
 
 std::error_code client_connection::accept(std::uint8_t reads_in, const protocol::welcome& greeting) {
   const auto why = connection_.accept(reads_in, protocol::encode(greeting));
@@ -30,7 +32,14 @@ std::error_code client_connection::accept(std::uint8_t reads_in, const protocol:
   return why;
 }
 
-void client_connection::tell(const protocol::notice& what) { act(conversation_.notify(what)); }
+void client_connection::tell(const protocol::notice& what) {
+  for (auto& action : conversation_.notify(what)) {
+    if (const auto* const t = std::get_if<protocol::server_conversation::transmit>(&action)) {
+      // A notice is a courtesy: where there is no room for it the client finds out by itself.
+      std::ignore = connection_.send(t->bytes);
+    }
+  }
+}
 
 void client_connection::allow_remote_read(bool allowed) {
   if (const auto why = connection_.allow_remote_read(allowed); why && !allowed) {

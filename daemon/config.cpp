@@ -37,6 +37,9 @@ std::optional<rdma::endpoint> parse_endpoint(std::string_view text) {
   }
   std::uint16_t port = default_port;
   if (!rest.empty()) {
+    if (rest.front() != ':') {
+      return std::nullopt;
+    }
     rest.remove_prefix(1);
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), port);
     if (error != std::errc{} || end != rest.data() + rest.size() || port == 0) {
@@ -144,6 +147,15 @@ std::optional<std::string> read_name(yaml_reader& in, const YAML::Node& node) {
   return name;
 }
 
+std::optional<std::string> read_source(yaml_reader& in, const YAML::Node& node) {
+  auto path = in.text(node, "source");
+  if (path && path->find('\0') != std::string::npos) {
+    in.problem(node, "source holds a zero byte, which no path has");
+    return std::nullopt;
+  }
+  return path;
+}
+
 void read_buffer(yaml_reader& in, const YAML::Node& node, config& to) {
   buffer_fields fields;
   const auto problems_before = in.problems().size();
@@ -152,7 +164,7 @@ void read_buffer(yaml_reader& in, const YAML::Node& node, config& to) {
           {"memory", [&](const YAML::Node& v) { fields.memory_said = in.choice(v, "memory", {"host"}).has_value(); }},
           {"size", [&](const YAML::Node& v) { fields.size = in.byte_size(v, "size"); }},
           {"fill", [&](const YAML::Node& v) { fields.fill = read_fill(in, v); }},
-          {"source", [&](const YAML::Node& v) { fields.source = in.text(v, "source"); }}});
+          {"source", [&](const YAML::Node& v) { fields.source = read_source(in, v); }}});
   if (in.problems().size() != problems_before) {
     return;
   }
@@ -239,11 +251,11 @@ config parse_config(const std::string& text, const std::string& name) {
   config parsed;
   bool open = false;
   try {
-    const auto documents = YAML::LoadAll(text);
-    if (documents.size() != 1 || documents.front().IsNull()) {
+    const auto document = load_only_document(text);
+    if (document.IsNull()) {
       in.problem("must hold one YAML document");
     } else {
-      read_top(in, documents.front(), parsed, open);
+      read_top(in, document, parsed, open);
     }
   } catch (const YAML::Exception& e) {
     in.problem(e.mark, "not YAML: " + e.msg);
@@ -272,7 +284,11 @@ config parse_config(const std::string& text, const std::string& name) {
 config load_config(const std::filesystem::path& file) {
   std::ifstream in{file};
   std::ostringstream text;
-  if (!in || std::filesystem::is_directory(file) || !(text << in.rdbuf())) {
+  // From an empty file << takes nothing, which it reports as a failure.
+  if (in.peek() != std::ifstream::traits_type::eof()) {
+    text << in.rdbuf();
+  }
+  if (!in.is_open() || in.bad() || !text) {
     const auto why = std::filesystem::exists(file) ? std::string{"cannot be read"} : std::string{"does not exist"};
     throw config_error{file.string() + ": " + why};
   }

@@ -25,8 +25,9 @@ constexpr auto error = spdlog::level::err;
 // In the order of event_id.
 constexpr std::array descriptions{
     description{event_id::server_starting, info, "server_starting", "gpurdma-server starts"},
-    description{event_id::buffer_loaded, info, "buffer_loaded", "a buffer is loaded and registered"},
-    description{event_id::buffer_verified, info, "buffer_verified", "a buffer was checked against its checksums"},
+    description{event_id::buffer_loaded, info, "buffer_loaded", "a buffer is loaded"},
+    description{event_id::buffer_verified, info, "buffer_verified", "a buffer holds what was loaded"},
+    description{event_id::buffer_damaged, error, "buffer_damaged", "a buffer does not hold what was loaded"},
     description{event_id::server_ready, info, "server_ready", "the server is ready"},
     description{event_id::server_stopping, info, "server_stopping", "the server stops"},
     description{event_id::server_stopped, info, "server_stopped", "the server has stopped"},
@@ -57,7 +58,7 @@ std::string presentable(std::string_view value) {
     if (c == '"' || c == '\\') {
       shown += '\\';
       shown += c;
-    } else if (c >= 0 && c < ' ') {
+    } else if ((c >= 0 && c < ' ') || c == 0x7F) {
       shown += '?';
     } else {
       shown += c;

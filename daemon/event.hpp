@@ -17,6 +17,7 @@ enum class event_id {
   server_starting,
   buffer_loaded,
   buffer_verified,
+  buffer_damaged,
   server_ready,
   server_stopping,
   server_stopped,

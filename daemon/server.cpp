@@ -27,12 +27,13 @@ server::server(boost::asio::io_context& io, config settings)
     : io_{io},
       settings_{std::move(settings)},
       workers_{io, worker_threads},
+      loaders_{io, worker_threads},
       signals_{io, SIGTERM, SIGINT, SIGUSR1},
       drain_deadline_{io},
       incarnation_{std::bit_cast<std::uint64_t>(random_bytes<std::array<std::byte, 8>>())},
       channel_{io},
       registrations_{workers_, settings_.keys},
-      serving_{.io = io_, .settings = settings_, .pool = pool_, .registrations = registrations_} {
+      serving_{.io = io_, .workers = workers_, .settings = settings_, .pool = pool_, .registrations = registrations_} {
   for (const auto& at : settings_.listen) {
     listeners_.push_back(std::make_unique<rdma::listener>(
         channel_, at, [this](rdma::cm_id id, const rdma::cm_event& event) { on_request(std::move(id), event); }));
@@ -40,7 +41,10 @@ server::server(boost::asio::io_context& io, config settings)
   add_devices();
 }
 
-server::~server() { workers_.join(); }
+server::~server() {
+  loaders_.join();
+  workers_.join();
+}
 
 void server::add_devices() {
   const bool wildcard =
@@ -90,12 +94,16 @@ void server::load_buffers() {
   steps_left_ = settings_.buffers.size();
   for (const auto& wanted : settings_.buffers) {
     auto made = std::make_shared<buffer_version_ptr>();
-    workers_.run([&wanted, made, stop = give_up_loading_.get_token()] { *made = load_version(wanted, 1, stop); },
+    loaders_.run([&wanted, made, stop = give_up_loading_.get_token()] { *made = load_version(wanted, 1, stop); },
                  [this, &wanted, made](const std::exception_ptr& error) {
                    --steps_left_;
                    if (error) {
                      fail_start("buffer " + wanted.name + ": " + rdma::describe(error));
                    } else if (phase_ == phase::starting) {
+                     emit(event_id::buffer_loaded, {{"buffer", wanted.name},
+                                                    {"version", (*made)->version},
+                                                    {"bytes", wanted.size},
+                                                    {"blocks", (*made)->checksums.blocks.size()}});
                      pool_.publish(std::move(*made));
                    }
                    if (steps_left_ == 0) {
@@ -115,17 +123,13 @@ void server::register_buffers() {
     become_ready();
     return;
   }
-  for (const auto& [context, domain] : anonymous_domains_) {
+  for (const auto& entry : anonymous_domains_) {
+    const auto& domain = entry.second;
     for (const auto& version : buffers) {
       registrations_.acquire(domain, version, [this, domain, version](const registration_ptr&, const auto& error) {
         --steps_left_;
         if (error) {
           fail_start("buffer " + version->name + ": " + rdma::describe(error));
-        } else {
-          emit(event_id::buffer_loaded, {{"buffer", version->name},
-                                         {"version", version->version},
-                                         {"bytes", version->memory->size()},
-                                         {"device", domain->device.name()}});
         }
         if (steps_left_ == 0) {
           become_ready();
@@ -310,7 +314,7 @@ void server::on_request(rdma::cm_id id, const rdma::cm_event& event) {
     if (const auto why = made->accept(reads, greeting(*owner))) {
       emit(event_id::client_refused, {{"peer", peer}, {"code", "accept"}, {"why", why.message()}});
     }
-  } catch (const std::system_error& e) {
+  } catch (const std::exception& e) {
     refuse(e.what());
   }
 }
@@ -318,13 +322,16 @@ void server::on_request(rdma::cm_id id, const rdma::cm_event& event) {
 void server::verify_buffers() {
   for (const auto& version : pool_.all()) {
     auto bad = std::make_shared<std::optional<std::size_t>>();
-    workers_.run([version, bad, stop = give_up_loading_.get_token()] { *bad = find_bad_block(*version, stop); },
+    loaders_.run([version, bad, stop = give_up_loading_.get_token()] { *bad = find_bad_block(*version, stop); },
                  [version, bad](const std::exception_ptr& error) {
-                   const auto result = error  ? rdma::describe(error)
-                                       : *bad ? "block " + std::to_string(**bad) + " is WRONG"
-                                              : std::string{"data OK"};
-                   emit(event_id::buffer_verified,
-                        {{"buffer", version->name}, {"bytes", version->memory->size()}, {"result", result}});
+                   if (error || *bad) {
+                     emit(event_id::buffer_damaged,
+                          {{"buffer", version->name},
+                           {"why", error ? rdma::describe(error) : "block " + std::to_string(**bad) + " is WRONG"}});
+                   } else {
+                     emit(event_id::buffer_verified,
+                          {{"buffer", version->name}, {"bytes", version->memory->size()}, {"result", "data OK"}});
+                   }
                  });
   }
 }

@@ -63,7 +63,8 @@ class server {
 
   boost::asio::io_context& io_;
   config settings_;
-  rdma::workers workers_;
+  rdma::workers workers_;  ///< registers, and closes connections
+  rdma::workers loaders_;  ///< load and verify, which takes long
   std::stop_source give_up_loading_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_deadline_;

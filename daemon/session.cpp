@@ -78,21 +78,27 @@ void session::open(const principal_domain_ptr& domain, const protocol::open& req
   ++opening_;
   with_.registrations.acquire(domain, version,
                               [weak = weak_from_this(), &registrations = with_.registrations, asked,
-                               then = std::move(then)](registration_ptr made, const std::exception_ptr& error) mutable {
-                                const auto self = weak.lock();
-                                if (!self) {
-                                  if (made) {
-                                    registrations.release(std::move(made), [] {});
-                                  }
-                                  return;
-                                }
-                                --self->opening_;
-                                if (error) {
-                                  self->refuse(protocol::errc::out_of_resources, rdma::describe(error), then);
-                                } else {
-                                  self->grant(asked, std::move(made), then);
+                               then = std::move(then)](registration_ptr made, const std::exception_ptr& error) {
+                                if (const auto self = weak.lock()) {
+                                  self->on_registered(asked, std::move(made), error, then);
+                                } else if (made) {
+                                  registrations.release(std::move(made), [] {});
                                 }
                               });
+}
+
+void session::on_registered(const protocol::open& request, registration_ptr made, const std::exception_ptr& error,
+                            const answer& then) {
+  --opening_;
+  if (error) {
+    refuse(protocol::errc::out_of_resources, rdma::describe(error), then);
+  } else if (leaving_ || connections_.empty()) {
+    with_.registrations.release(std::move(made), [] {});
+    refuse(protocol::errc::shutting_down, "the server is shutting down", then);
+  } else {
+    grant(request, std::move(made), then);
+  }
+  leave_if_done();
 }
 
 void session::grant(const protocol::open& request, registration_ptr r, const answer& then) {
@@ -160,12 +166,14 @@ void session::release(const protocol::release& request, answer then) {
     return;
   }
   bytes_read_ += request.bytes_read;
-  end_lease(found, "released", [then = std::move(then), id = request.lease_id] { then(protocol::released{id}); });
-  if (leaving_ && leases_.empty()) {
-    for (const auto& c : connections_) {
-      c->close_after_sends();
+  ++releasing_;
+  end_lease(found, "released", [weak = weak_from_this(), then = std::move(then), id = request.lease_id] {
+    then(protocol::released{id});
+    if (const auto self = weak.lock()) {
+      --self->releasing_;
+      self->leave_if_done();
     }
-  }
+  });
 }
 
 void session::list(const protocol::list& request, const answer& then) const {
@@ -274,8 +282,12 @@ void session::shut_down() {
         .code = protocol::errc::shutting_down,
         .lease_id = 0,
         .sentence = "the server is shutting down: release your leases"});
-  if (leases_.empty()) {
-    for (const auto& c : connections_) {
+  leave_if_done();
+}
+
+void session::leave_if_done() {
+  if (leaving_ && leases_.empty() && opening_ == 0 && releasing_ == 0) {
+    for (const auto& c : std::vector{connections_}) {
       c->close_after_sends();
     }
   }

@@ -26,6 +26,7 @@ namespace gpurdma::daemon {
 /// What sessions share of the server.
 struct serving {
   boost::asio::io_context& io;
+  rdma::workers& workers;
   const config& settings;
   const buffer_pool& pool;
   registration_cache& registrations;
@@ -70,6 +71,8 @@ class session : public std::enable_shared_from_this<session> {
 
  private:
   void open(const principal_domain_ptr& domain, const protocol::open& request, answer then);
+  void on_registered(const protocol::open& request, registration_ptr made, const std::exception_ptr& error,
+                     const answer& then);
   void grant(const protocol::open& request, registration_ptr r, const answer& then);
   void get_checksums(const protocol::get_checksums& request, const answer& then) const;
   void renew(const protocol::renew& request, const answer& then);
@@ -81,6 +84,8 @@ class session : public std::enable_shared_from_this<session> {
   void end_expired();
   void arm_expiry();
   void update_access();
+  /// Closes the connections of a client that was asked to leave and holds nothing more.
+  void leave_if_done();
   void tell(const protocol::notice& what);
 
   serving& with_;
@@ -93,7 +98,8 @@ class session : public std::enable_shared_from_this<session> {
 
   std::vector<std::shared_ptr<client_connection>> connections_;
   std::map<std::uint64_t, lease> leases_;
-  std::size_t opening_ = 0;  ///< leases asked for and not yet granted
+  std::size_t opening_ = 0;    ///< leases asked for and not yet granted
+  std::size_t releasing_ = 0;  ///< leases given back whose key is not yet dead
   boost::asio::steady_timer expiry_;
   bool leaving_ = false;
   std::error_code end_reason_;

@@ -1,9 +1,12 @@
 #include "daemon/yaml_reader.hpp"
 
+#include <yaml-cpp/eventhandler.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <set>
+#include <sstream>
 
 #include "memory/byte_size.hpp"
 
@@ -40,15 +43,45 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
   return std::chrono::milliseconds{number * found->second};
 }
 
+/// Takes no notice of what a document holds.
+class nothing_noticed final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
 }  // namespace
 
-void yaml_reader::problem(const YAML::Mark& at, const std::string& text) {
-  problems_.push_back(at.is_null() ? file_ + ": " + text
-                                   : file_ + ":" + std::to_string(at.line + 1) + ":" + std::to_string(at.column + 1) +
-                                         ": " + text);
+YAML::Node load_only_document(const std::string& text) {
+  // Not YAML::LoadAll, which finds documents without end in a text that begins with a comma (yaml-cpp 0.7).
+  std::istringstream in{text};
+  YAML::Parser parser{in};
+  nothing_noticed handler;
+  if (parser.HandleNextDocument(handler) && parser.HandleNextDocument(handler)) {
+    return {};
+  }
+  return YAML::Load(text);
 }
 
-void yaml_reader::problem(const std::string& text) { problems_.push_back(file_ + ": " + text); }
+void yaml_reader::problem(const YAML::Mark& at, const std::string& text) {
+  problem_at(at.is_null() ? "" : std::to_string(at.line + 1) + ":" + std::to_string(at.column + 1) + ":", text);
+}
+
+void yaml_reader::problem(const std::string& text) { problem_at("", text); }
+
+void yaml_reader::problem_at(const std::string& place, std::string text) {
+  // A value of the file may hold anything, and this is printed, one problem a line.
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
+  problems_.push_back(file_ + ":" + place + " " + text);
+}
 
 void yaml_reader::map(const YAML::Node& node, std::string_view what, const std::vector<key>& keys) {
   if (!node.IsMap()) {

@@ -16,6 +16,9 @@
 
 namespace gpurdma::daemon {
 
+/// The document that `text` consists of; a null node where there is none, or several. Throws YAML::Exception.
+[[nodiscard]] YAML::Node load_only_document(const std::string& text);
+
 class yaml_reader {
  public:
   explicit yaml_reader(std::string file) : file_{std::move(file)} {}
@@ -50,6 +53,8 @@ class yaml_reader {
   [[nodiscard]] const std::vector<std::string>& problems() const noexcept { return problems_; }
 
  private:
+  void problem_at(const std::string& place, std::string text);
+
   std::string file_;
   std::vector<std::string> problems_;
 };

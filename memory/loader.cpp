@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -109,9 +111,11 @@ content_checksums load_from(buffer_memory& to, const byte_fill& from, const std:
 
 content_checksums load_from(buffer_memory& to, const counting_fill&, const std::stop_token& stop) {
   return for_each_block(to.size(), stop, [&](std::size_t offset, std::span<std::byte> block) {
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      const auto position = offset + i;
-      block[i] = static_cast<std::byte>((position / 8) >> (8 * (position % 8)));
+    // Blocks begin at multiples of 8. The last word may be cut.
+    for (std::size_t i = 0; i < block.size(); i += sizeof(std::uint64_t)) {
+      const std::uint64_t word = (offset + i) / sizeof word;
+      static_assert(std::endian::native == std::endian::little);
+      std::memcpy(&block[i], &word, std::min(sizeof word, block.size() - i));
     }
     to.write(offset, block);
   });

@@ -65,9 +65,12 @@ void cm_event_channel::drain() {
       return;  // EAGAIN; anything else shows again when the channel is next used
     }
     const auto event = copy(*raw);
+    // A new id inherits its listener's context, so this is the right handler for a request to connect as well. Taken
+    // before the event is acknowledged: then a thread that destroys the id may go on. The handler itself goes on this
+    // thread, and later.
+    auto* const handler = static_cast<cm_event_handler*>(event.id->context);
     rdma_ack_cm_event(raw);
-    // A new id inherits its listener's context, so this is the right handler for a request to connect as well.
-    static_cast<cm_event_handler*>(event.id->context)->on_cm_event(event);
+    handler->on_cm_event(event);
   }
 }
 

@@ -35,9 +35,9 @@ void connection::pages_free::operator()(std::byte* p) const noexcept {
   std::free(p);  // NOLINT(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory): of aligned_alloc
 }
 
-connection::connection(boost::asio::io_context& io, device& on, ibv_pd& domain, cm_id&& id,
+connection::connection(boost::asio::io_context& io, workers& closers, device& on, ibv_pd& domain, cm_id&& id,
                        connection_settings settings, connection_handler& handler)
-    : io_{io}, device_{on}, domain_{domain}, settings_{settings}, handler_{handler}, id_{id.get()} {
+    : io_{io}, closers_{closers}, device_{on}, domain_{domain}, settings_{settings}, handler_{handler}, id_{id.get()} {
   cm_event_channel::set_handler(*id_, *this);
   const auto bytes =
       std::size_t{settings.receives} * settings.receive_size + std::size_t{settings.sends} * settings.send_size;
@@ -282,9 +282,9 @@ void connection::on_received(std::uint32_t index, const completion& what) {
     return;
   }
   if (state_ == state::connecting) {
-    // The message shows that the peer is connected although its RTU was not seen, which may have been lost: tell the
-    // CM, which would go on resending its REP.
-    rdma_notify(id_, IBV_EVENT_COMM_EST);
+    // The message shows that the peer is connected although its RTU was not seen yet. The CM is not told so by
+    // rdma_notify: where a disconnect follows at once it would leave its REP uncancelled, and destroying the id would
+    // wait 69 s for it (measured, kernel 6.1). A lost RTU comes again when the CM resends its REP.
     on_established({});
   }
   if (state_ == state::established) {
@@ -374,16 +374,22 @@ void connection::finish_if_drained() {
 void connection::finish() {
   state_ = state::closed;
   deadline_->cancel();
-  // Destroying the queue pair also ends what did not come home: after it the adapter touches no memory of it.
-  queue_pair_.reset();
-  const auto lost = std::exchange(posted_, 0);
-  if (lost != 0) {
-    device_.work_requests().forget(*this);
-  }
-  messages_region_.reset();
-  completions_ = {};
-  owned_id_.reset();
-  handler_.on_closed(lost);
+  // Each of these may wait for the adapter or for the CM, and so would whoever else the reactor serves. Destroying the
+  // queue pair also ends what did not come home: after it the adapter touches no memory of it.
+  closers_.run(
+      [this] {
+        queue_pair_.reset();
+        messages_region_.reset();
+        owned_id_.reset();
+      },
+      [this](const std::exception_ptr&) {
+        const auto lost = std::exchange(posted_, 0);
+        if (lost != 0) {
+          device_.work_requests().forget(*this);
+        }
+        completions_ = {};
+        handler_.on_closed(lost);
+      });
 }
 
 }  // namespace gpurdma::rdma

@@ -18,6 +18,7 @@
 #include "rdma/device.hpp"
 #include "rdma/handles.hpp"
 #include "rdma/memory_region.hpp"
+#include "rdma/workers.hpp"
 
 namespace gpurdma::rdma {
 
@@ -52,10 +53,10 @@ class connection_handler {
 /// connection, its domain and all memory that its READs write until on_closed.
 class connection final : private cm_event_handler, private work_owner {
  public:
-  /// Makes the queue pair and posts the RECVs. `id` is bound to `on`'s context, and is taken over unless this throws
-  /// std::system_error.
-  connection(boost::asio::io_context& io, device& on, ibv_pd& domain, cm_id&& id, connection_settings settings,
-             connection_handler& handler);
+  /// Makes the queue pair and posts the RECVs. `closers` do what may block when it is destroyed. `id` is bound to
+  /// `on`'s context, and is taken over unless this throws std::system_error.
+  connection(boost::asio::io_context& io, workers& closers, device& on, ibv_pd& domain, cm_id&& id,
+             connection_settings settings, connection_handler& handler);
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
   ~connection();
@@ -123,6 +124,7 @@ class connection final : private cm_event_handler, private work_owner {
   };
 
   boost::asio::io_context& io_;
+  workers& closers_;
   device& device_;
   ibv_pd& domain_;
   connection_settings settings_;

@@ -37,6 +37,12 @@ endpoint::endpoint(const sockaddr& address, std::size_t size) {
 }
 
 endpoint endpoint::parse(const std::string& address, std::uint16_t port) {
+  // For getaddrinfo "7471" is 0.0.29.47 too, and "*" the loopback address.
+  in_addr v4{};
+  if (address.find('\0') != std::string::npos ||
+      (address.find(':') == std::string::npos && inet_pton(AF_INET, address.c_str(), &v4) != 1)) {
+    throw std::invalid_argument{"'" + address + "' is no IP address"};
+  }
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;

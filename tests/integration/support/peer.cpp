@@ -164,7 +164,9 @@ void peer::take(const ibv_wc& wc) {
   if (wc.wr_id < send_id) {
     const auto* const begin = memory_.data() + wc.wr_id * message_size;
     received_.emplace_back(begin, begin + wc.byte_len);
-    post_receive(wc.wr_id);
+    if (!lost_) {
+      post_receive(wc.wr_id);
+    }
   }
 }
 
@@ -177,8 +179,11 @@ std::optional<ibv_wc> peer::poll_once(std::chrono::milliseconds limit) {
       take(wc);
       return wc;
     }
-    ::poll(nullptr, 0, 1);
-  } while (clock::now() < end);
+    pollfd fd{channel_->fd, POLLIN, 0};
+    if (poll(&fd, 1, 1) > 0 && next_event(std::chrono::milliseconds{0}) == RDMA_CM_EVENT_DISCONNECTED) {
+      lost_ = true;
+    }
+  } while (!lost_ && clock::now() < end);
   return std::nullopt;
 }
 
@@ -187,6 +192,10 @@ std::optional<protocol::message> peer::receive(std::chrono::milliseconds limit) 
   while (true) {
     while (received_.empty() && !lost_ && clock::now() < end) {
       std::ignore = poll_once(std::chrono::milliseconds{std::min(left(end), 50)});
+    }
+    ibv_wc wc{};
+    while (received_.empty() && ibv_poll_cq(queue_, 1, &wc) == 1) {
+      take(wc);  // what arrived before the connection was lost
     }
     if (received_.empty()) {
       return std::nullopt;
@@ -229,10 +238,10 @@ ibv_wc_status peer::one_sided(ibv_wr_opcode opcode, std::uint64_t address, std::
     return IBV_WC_GENERAL_ERR;
   }
   const auto end = clock::now() + patience;
-  while (!one_sided_result_ && clock::now() < end) {
+  while (!one_sided_result_ && !lost_ && clock::now() < end) {
     std::ignore = poll_once(std::chrono::milliseconds{50});
   }
-  return one_sided_result_.value_or(IBV_WC_RESP_TIMEOUT_ERR);
+  return one_sided_result_.value_or(lost_ ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RESP_TIMEOUT_ERR);
 }
 
 void peer::start_read(std::uint64_t address, std::uint32_t rkey, std::uint32_t length) {
@@ -250,11 +259,7 @@ ibv_wc_status peer::write(std::uint64_t address, std::uint32_t rkey, std::uint32
 bool peer::is_lost(std::chrono::milliseconds limit) {
   const auto end = clock::now() + limit;
   while (!lost_ && clock::now() < end) {
-    std::ignore = poll_once(std::chrono::milliseconds{10});
-    pollfd fd{channel_->fd, POLLIN, 0};
-    if (poll(&fd, 1, 0) > 0 && next_event(std::chrono::milliseconds{0}) == RDMA_CM_EVENT_DISCONNECTED) {
-      lost_ = true;
-    }
+    std::ignore = poll_once(std::chrono::milliseconds{50});
   }
   return lost_;
 }

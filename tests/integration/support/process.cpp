@@ -151,7 +151,7 @@ std::string reader_program() { return GPURDMA_READ_PROGRAM; }
 std::string plain_reader_program() { return GPURDMA_PLAIN_READER_PROGRAM; }
 std::string self_address() { return variable("LAB_SELF", "127.0.0.1"); }
 
-server_process::server_process(const std::string& settings) {
+server_process::server_process(const std::string& settings, std::chrono::milliseconds limit) {
   auto text = settings;
   for (const auto* const line : {"listen: [\"0.0.0.0:7471\"]\n", "security: { open: true }\n"}) {
     const std::string key = std::string{line}.substr(0, std::string{line}.find(':') + 1);
@@ -161,7 +161,7 @@ server_process::server_process(const std::string& settings) {
   }
   const auto file = folder_.write("server.yaml", text);
   program_.emplace(std::vector<std::string>{server_program(), "--config", file.string()});
-  EXPECT_TRUE(program_->wait_for("server_ready")) << program_->err();
+  EXPECT_TRUE(program_->wait_for("server_ready", limit)) << program_->err();
 }
 
 std::optional<int> server_process::stop() {

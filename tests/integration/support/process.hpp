@@ -91,7 +91,7 @@ class server_process {
  public:
   /// `settings` is the YAML but for listen and security, which are given where it does not name them. Expects that
   /// the server becomes ready.
-  explicit server_process(const std::string& settings);
+  explicit server_process(const std::string& settings, std::chrono::milliseconds limit = patience);
 
   [[nodiscard]] process& program() noexcept { return *program_; }
   /// SIGTERM; the exit status, or nothing if it does not end.
