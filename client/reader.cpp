@@ -157,7 +157,7 @@ void reader::prepare_slots() {
 }
 
 void reader::renew_in_time() {
-  renewal_.expires_after(std::chrono::milliseconds{lease_.duration_ms} / 2);
+  renewal_.expires_after(std::chrono::milliseconds{lease_.duration_ms} / 3);
   renewal_.async_wait([this](const boost::system::error_code& error) {
     if (error || closing_) {
       return;
@@ -308,7 +308,7 @@ void reader::finish_reading() {
   sink_busy_ = true;
   stall_.cancel();
   renewal_.cancel();
-  signals_.clear();  // from now on they end the program
+  stop_heeding_signals();
   worker_.run([this] { sink_->commit(); },
               [this](const std::exception_ptr& error) {
                 sink_busy_ = false;
@@ -320,6 +320,11 @@ void reader::finish_reading() {
                   release();
                 }
               });
+}
+
+void reader::stop_heeding_signals() {
+  signals_.cancel();
+  signals_.clear();  // from now on a signal ends the program, whatever the worker waits for
 }
 
 void reader::release() {
@@ -373,7 +378,7 @@ void reader::close() {
   }
   closing_ = true;
   resolver_.cancel();
-  signals_.clear();  // from now on they end the program
+  stop_heeding_signals();
   renewal_.cancel();
   stall_.cancel();
   link_.close();

@@ -77,6 +77,7 @@ class reader final : private link_handler {
   void take(std::span<const std::byte> bytes, const chunk& what, std::optional<std::uint32_t> expected);
   void finish_reading();
   void release();
+  void stop_heeding_signals();
   void stalled();
   void fail(exit_status status, std::string what);
   void close();
