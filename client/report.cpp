@@ -1,7 +1,9 @@
 #include "client/report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/src.hpp>
+#include <vector>
 
 namespace gpurdma::client {
 
@@ -17,15 +19,18 @@ std::string summary(const outcome& of) {
 }
 
 std::string table(const outcome& of) {
-  std::size_t width = 4;
+  std::vector<std::array<std::string, 3>> rows{{"NAME", "BYTES", "VERSION"}};
   for (const auto& b : of.buffers) {
-    width = std::max(width, b.name.size());
+    rows.push_back({b.name, std::to_string(b.size), std::to_string(b.version) + (b.staged ? "  staged" : "")});
   }
-  const auto padded = [&](const std::string& text) { return text + std::string(width + 2 - text.size(), ' '); };
-  std::string text = padded("NAME") + "BYTES  VERSION\n";
-  for (const auto& b : of.buffers) {
-    text += padded(b.name) + std::to_string(b.size) + "  " + std::to_string(b.version) + (b.staged ? "  staged" : "") +
-            "\n";
+  std::array<std::size_t, 2> widths{};
+  for (const auto& row : rows) {
+    widths = {std::max(widths[0], row[0].size()), std::max(widths[1], row[1].size())};
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    text += row[0] + std::string(widths[0] + 2 - row[0].size(), ' ');
+    text += std::string(widths[1] - row[1].size(), ' ') + row[1] + "  " + row[2] + "\n";
   }
   return text;
 }

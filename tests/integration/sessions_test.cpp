@@ -163,7 +163,7 @@ TEST(Listing, ShowsEveryBufferInOrder) {
   for (int i = 10; i < 27; ++i) {
     const auto name = "b" + std::to_string(i);
     settings += "  - { name: " + name + ", memory: host, size: " + std::to_string(i) + ", fill: \"x\" }\n";
-    expected += name + "   " + std::to_string(i) + "  1\n";
+    expected += name + "      " + std::to_string(i) + "  1\n";
   }
   server_process server{settings};
   const auto shown = run({reader_program(), "--list", self_address()});

@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "tests/integration/support/peer.hpp"
 #include "tests/integration/support/process.hpp"
 #include "tests/integration/support/remote.hpp"
 
@@ -36,6 +37,43 @@ TEST(TwoHosts, AReaderKilledInMidReadCostsOnlyItself) {
   EXPECT_EQ(other.wait(), 0) << other.err();
   EXPECT_THAT(other.out(), HasSubstr("data OK"));
   EXPECT_TRUE(server.resources_return_to(resources));
+}
+
+TEST(TwoHosts, ADroppedClientReadsNothingMoreNotEvenInMidRead) {
+  const remote_server server;
+  ASSERT_EQ(read_buffer(peer_address() + "/demo").status, 0);
+  const auto before = server.log().size();
+  peer p;
+  p.resolve(peer_address());
+  ASSERT_TRUE(p.connect());
+  const auto lease = p.open("large");
+  // It reads without a pause and answers no ping, and so the server drops it while a READ is running.
+  auto status = IBV_WC_SUCCESS;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (status == IBV_WC_SUCCESS && std::chrono::steady_clock::now() < end) {
+    status = p.read(lease.address, lease.rkey, 1U << 20U);
+  }
+  EXPECT_NE(status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(server.wait_for("nothing was heard from the peer for too long", before));
+  EXPECT_EQ(read_buffer(peer_address() + "/demo").status, 0);
+}
+
+// The last, for it ends the server.
+TEST(TwoHosts, TheServerStopsInOrderDuringARead) {
+  const remote_server server;
+  const auto before = server.log().size();
+  process reader{{reader_program(), peer_address() + "/large", "--depth", "4"}};
+  ASSERT_TRUE(server.wait_for("lease_granted", before));
+  server.signal("TERM");
+  const auto status = reader.wait();
+  ASSERT_TRUE(status.has_value());
+  // It either finished within the time that was left to it, or says why not.
+  if (status != 0) {
+    EXPECT_EQ(status, 4);
+    EXPECT_FALSE(reader.err().empty());
+  }
+  EXPECT_EQ(server.exit_status(), 0);
+  EXPECT_THAT(server.log(), HasSubstr("server_stopped"));
 }
 
 }  // namespace

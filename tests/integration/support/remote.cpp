@@ -51,4 +51,10 @@ bool remote_server::resources_return_to(const std::string& expected) const {
 
 void remote_server::signal(const std::string& name) const { std::ofstream{shared("signal")} << name; }
 
+std::optional<int> remote_server::exit_status() const {
+  return eventually([] { return std::filesystem::exists(shared("status")); })
+             ? std::optional{std::stoi(content(shared("status")))}
+             : std::nullopt;
+}
+
 }  // namespace gpurdma::test

@@ -3,6 +3,7 @@
 // The server on the other host, as host_a.sh runs it.
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace gpurdma::test {
@@ -19,6 +20,8 @@ class remote_server {
   [[nodiscard]] std::string resources() const;
   [[nodiscard]] bool resources_return_to(const std::string& expected) const;
   void signal(const std::string& name) const;
+  /// Nothing if it does not end.
+  [[nodiscard]] std::optional<int> exit_status() const;
 };
 
 }  // namespace gpurdma::test

@@ -25,14 +25,14 @@ TEST(summary, says_how_much_was_read_and_verified) {
   EXPECT_EQ(summary(of), "read 4096 bytes, data OK (96 of them in partial blocks, not verified)");
 }
 
-TEST(table, aligns_names) {
+TEST(table, aligns_its_columns) {
   outcome of;
   EXPECT_EQ(table(of), "NAME  BYTES  VERSION\n");
   of.buffers = {{"demo", 4'096, 1, false}, {"weights", 123, 7, true}};
   EXPECT_EQ(table(of),
             "NAME     BYTES  VERSION\n"
-            "demo     4096  1\n"
-            "weights  123  7  staged\n");
+            "demo      4096  1\n"
+            "weights    123  7  staged\n");
 }
 
 TEST(json, tells_of_a_read) {
