@@ -78,6 +78,7 @@ void link::on_cm_event(const rdma::cm_event& event) {
   }
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
+      arm_step();
       if (const auto why = rdma::check_errno(rdma_resolve_route(resolving_.get(), as_int(settings_.timeout)))) {
         give_up_address(why.message());
       }
@@ -100,7 +101,14 @@ void link::on_cm_event(const rdma::cm_event& event) {
   }
 }
 
+void link::arm_step() {
+  // Longer than the CM's own limit, which comes with a reason.
+  constexpr std::chrono::milliseconds margin{500};
+  arm(clock::now() + settings_.timeout + margin);
+}
+
 void link::make_connection() {
+  arm_step();
   try {
     // Those of an earlier attempt may be another device's.
     domain_.reset();
@@ -154,7 +162,7 @@ void link::on_failed(std::error_code why, std::span<const std::byte> private_dat
     return;
   }
   const auto refusal = protocol::decode_refusal(private_data);
-  if (why == rdma::connection_error::refused && refusal) {
+  if (refusal) {
     give_up_address("refused: " + refusal->sentence + " (" + std::string{protocol::name_of(refusal->code)} + ")",
                     exit_status::refused);
   } else {
@@ -223,8 +231,8 @@ void link::arm(clock::time_point due) {
 }
 
 void link::on_time() {
-  if (closing_) {
-    return;
+  if (closing_ || clock::now() < timer_.expiry()) {
+    return;  // it was set anew after it had fired
   }
   if (established_) {
     act(conversation_->on_time(clock::now()));

@@ -79,6 +79,7 @@ class link final : private rdma::cm_event_handler, private rdma::connection_hand
   void lose(failure why);
   void act(protocol::client_conversation::actions todo);
   void arm(std::chrono::steady_clock::time_point due);
+  void arm_step();
   void on_time();
   void finish();
 

@@ -112,6 +112,8 @@ std::optional<options> parse_options(int argc, const char* const* argv, int& sta
     status = fail_usage("--timeout must be a number of seconds");
   } else if (asked.output == "") {
     status = fail_usage("--output needs the name of a file, or -");
+  } else if (asked.list && asked.output) {
+    status = fail_usage("--list prints to standard output; it takes no -o");
   } else if (asked.json && asked.output == "-") {
     status = fail_usage("--json and -o - both want standard output");
   } else {

@@ -12,6 +12,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+/// A shorter lease cannot be kept by renewing.
+constexpr std::uint32_t least_duration_ms = 100;
+
 /// Bytes that turned out wrong, as opposed to bytes that could not be written.
 class wrong_data : public std::runtime_error {
  public:
@@ -113,7 +116,7 @@ bool reader::is_credible(const protocol::lease& given) const {
   constexpr std::uint32_t most_block = 1U << 30U;
   return given.length > 0 && given.length <= left && given.length == options_.length.value_or(left) &&
          given.address <= ~std::uint64_t{0} - given.length && given.block_size >= least_block &&
-         given.block_size <= most_block && given.duration_ms > 0;
+         given.block_size <= most_block && given.duration_ms >= least_duration_ms;
 }
 
 void reader::on_lease(const protocol::lease& given) {
@@ -163,9 +166,13 @@ void reader::renew_in_time() {
       return;
     }
     link_.request(protocol::renew{lease_.id}, [this](const protocol::body& answer) {
+      if (complete_) {
+        return;
+      }
       if (const auto* const e = std::get_if<protocol::error>(&answer)) {
         fail(exit_status::transfer_failed, "the lease could not be renewed: " + sentence_of(*e));
       } else {
+        lease_.duration_ms = std::max(std::get<protocol::renewed>(answer).duration_ms, least_duration_ms);
         renew_in_time();
       }
     });
@@ -184,6 +191,9 @@ void reader::fetch_checksums() {
   link_.request(protocol::get_checksums{lease_.id, checksums_until_, static_cast<std::uint32_t>(count)},
                 [this](const protocol::body& answer) {
                   checksums_asked_ = false;
+                  if (complete_) {
+                    return;
+                  }
                   if (const auto* const e = std::get_if<protocol::error>(&answer)) {
                     fail(exit_status::refused, "no checksums: " + sentence_of(*e));
                     return;

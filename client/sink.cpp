@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -103,7 +104,10 @@ std::unique_ptr<sink> make_sink(const std::optional<std::string>& output) {
     }
     return std::make_unique<stream_sink>(fd, *output);
   }
-  return std::make_unique<file_sink>(*output);
+  // A symbolic link stays one: its target gets the bytes.
+  std::error_code no_such;
+  const auto target = std::filesystem::canonical(*output, no_such);
+  return std::make_unique<file_sink>(no_such ? *output : target.string());
 }
 
 }  // namespace gpurdma::client

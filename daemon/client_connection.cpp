@@ -1,6 +1,5 @@
 #include "daemon/client_connection.hpp"
 
-#include <tuple>
 #include <utility>
 
 #include "daemon/event.hpp"
@@ -19,33 +18,44 @@ client_connection::client_connection(serving& with, std::shared_ptr<session> of,
                      .silence_limit = with.settings.keepalive_timeout},
                     clock::now()},
       timer_{with.io},
-      connection_{with.io, with.workers, domain_->device, *domain_->domain, std::move(id), server_connection_settings(),
+      connection_{with.io, with.closers, domain_->device, *domain_->domain, std::move(id), server_connection_settings(),
                   *this} {}
 
 std::error_code client_connection::accept(std::uint8_t reads_in, const protocol::welcome& greeting) {
   const auto why = connection_.accept(reads_in, protocol::encode(greeting));
-  if (why) {
-    connection_.close();
-  } else {
+  if (!why) {
     arm();
   }
   return why;
 }
 
-void client_connection::tell(const protocol::notice& what) {
+bool client_connection::tell(const protocol::notice& what) {
+  bool told = false;
   for (auto& action : conversation_.notify(what)) {
     if (const auto* const t = std::get_if<protocol::server_conversation::transmit>(&action)) {
       // A notice is a courtesy: where there is no room for it the client finds out by itself.
-      std::ignore = connection_.send(t->bytes);
+      told = !connection_.send(t->bytes);
     }
   }
+  return told;
 }
 
 void client_connection::allow_remote_read(bool allowed) {
-  if (const auto why = connection_.allow_remote_read(allowed); why && !allowed) {
-    // A client that cannot be stopped from reading gently is stopped all the same.
-    session_->note_end(why);
-    connection_.close();
+  // A client that cannot be stopped from reading gently is stopped all the same; one that cannot be allowed to would
+  // find its first READ failing.
+  if (const auto why = connection_.allow_remote_read(allowed); why && why != rdma::connection_error::closed) {
+    close(why);
+  }
+}
+
+void client_connection::close(std::error_code why) {
+  note_end(why);
+  connection_.close();
+}
+
+void client_connection::note_end(std::error_code why) {
+  if (!end_reason_) {
+    end_reason_ = why;
   }
 }
 
@@ -64,7 +74,7 @@ void client_connection::on_message(std::span<const std::byte> bytes) {
 
 void client_connection::on_read_done(std::uint32_t, std::error_code) {}  // a server reads nothing
 
-void client_connection::on_failed(std::error_code why, std::span<const std::byte>) { session_->note_end(why); }
+void client_connection::on_failed(std::error_code why, std::span<const std::byte>) { note_end(why); }
 
 void client_connection::on_closed(std::uint32_t lost) {
   if (lost != 0) {
@@ -74,7 +84,7 @@ void client_connection::on_closed(std::uint32_t lost) {
   timer_.cancel();
   const auto self = shared_from_this();
   const auto owner = session_;
-  owner->remove(*this);
+  owner->remove(*this, end_reason_);
 }
 
 void client_connection::act(protocol::server_conversation::actions todo) {
@@ -87,11 +97,9 @@ void client_connection::act(protocol::server_conversation::actions todo) {
 void client_connection::do_action(protocol::server_conversation::transmit& action) {
   const auto why = connection_.send(action.bytes);
   if (why == std::errc::no_buffer_space) {
-    session_->note_end(make_error_code(protocol::errc::answers_not_taken));
-    connection_.close();
+    close(make_error_code(protocol::errc::answers_not_taken));
   } else if (why && why != rdma::connection_error::closed) {
-    session_->note_end(why);
-    connection_.close();
+    close(why);
   }
 }
 
@@ -104,7 +112,7 @@ void client_connection::do_action(protocol::server_conversation::serve& action) 
 }
 
 void client_connection::do_action(protocol::server_conversation::hang_up& action) {
-  session_->note_end(action.reason);
+  note_end(action.reason);
   if (action.reason == protocol::errc::peer_silent) {
     connection_.close();
   } else {

@@ -36,9 +36,11 @@ class client_connection final : public std::enable_shared_from_this<client_conne
 
   [[nodiscard]] std::error_code accept(std::uint8_t reads_in, const protocol::welcome& greeting);
 
-  void tell(const protocol::notice& what);
+  /// Whether there was room for it.
+  bool tell(const protocol::notice& what);
   void allow_remote_read(bool allowed);
-  void close() { connection_.close(); }
+  /// Cuts the client off.
+  void close(std::error_code why);
   void close_after_sends() { connection_.close_after_sends(); }
 
   [[nodiscard]] std::uint32_t queue_pair() const noexcept { return connection_.number(); }
@@ -56,12 +58,14 @@ class client_connection final : public std::enable_shared_from_this<client_conne
   void do_action(protocol::server_conversation::serve& action);
   void do_action(protocol::server_conversation::hang_up& action);
   void arm();
+  void note_end(std::error_code why);
 
   std::shared_ptr<session> session_;
   principal_domain_ptr domain_;
   protocol::server_conversation conversation_;
   boost::asio::steady_timer timer_;  ///< for the conversation's next deadline
   bool armed_ = false;
+  std::error_code end_reason_;  ///< the first; none where this side just closes
   rdma::connection connection_;
 };
 

@@ -1,5 +1,7 @@
 #include "daemon/registration_cache.hpp"
 
+#include <system_error>
+
 namespace gpurdma::daemon {
 
 registration::registration(principal_domain_ptr in, buffer_version_ptr of)
@@ -9,13 +11,19 @@ registration::registration(principal_domain_ptr in, buffer_version_ptr of)
 
 void registration_cache::make(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then) {
   auto made = std::make_shared<registration_ptr>();
-  workers_.run([in, of, made] { *made = std::make_shared<registration>(in, of); },
-               [made, then = std::move(then)](const std::exception_ptr& error) { then(std::move(*made), error); });
+  registrars_.run(
+      [in, of, made, stop = stop_] {
+        if (stop.stop_requested()) {
+          throw std::system_error{std::make_error_code(std::errc::operation_canceled), "the server is stopping"};
+        }
+        *made = std::make_shared<registration>(in, of);
+      },
+      [made, then = std::move(then)](const std::exception_ptr& error) { then(std::move(*made), error); });
 }
 
 void registration_cache::destroy(registration_ptr r, done then) {
   auto last = std::make_shared<registration_ptr>(std::move(r));
-  workers_.run([last] { last->reset(); }, [then = std::move(then)](const std::exception_ptr&) { then(); });
+  closers_.run([last] { last->reset(); }, [then = std::move(then)](const std::exception_ptr&) { then(); });
 }
 
 void registration_cache::acquire(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,10 @@ using registration_ptr = std::shared_ptr<registration>;
 /// `lease` each acquire() registers anew. Reactor thread only.
 class registration_cache {
  public:
-  registration_cache(rdma::workers& w, isolation keys) : workers_{w}, isolation_{keys} {}
+  /// Registers on `registrars`, until `stop` is requested; deregisters on `closers`, so that no key's death waits for
+  /// a registration.
+  registration_cache(rdma::workers& registrars, rdma::workers& closers, isolation keys, std::stop_token stop)
+      : registrars_{registrars}, closers_{closers}, isolation_{keys}, stop_{std::move(stop)} {}
 
   using acquired = std::function<void(registration_ptr, std::exception_ptr error)>;
   using done = std::function<void()>;
@@ -71,8 +75,10 @@ class registration_cache {
   void make(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then);
   void destroy(registration_ptr r, done then);
 
-  rdma::workers& workers_;
+  rdma::workers& registrars_;
+  rdma::workers& closers_;
   isolation isolation_;
+  std::stop_token stop_;
   std::map<key, entry> entries_;
 };
 

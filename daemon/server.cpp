@@ -16,7 +16,7 @@
 namespace gpurdma::daemon {
 namespace {
 
-constexpr unsigned worker_threads = 2;
+constexpr unsigned loading_threads = 2;
 
 // Connections that a session may have; a reader wants one per queue pair and rail.
 constexpr std::size_t connections_per_session = 16;
@@ -26,14 +26,16 @@ constexpr std::size_t connections_per_session = 16;
 server::server(boost::asio::io_context& io, config settings)
     : io_{io},
       settings_{std::move(settings)},
-      workers_{io, worker_threads},
-      loaders_{io, worker_threads},
+      loaders_{io, loading_threads},
+      registrars_{io, 1},
+      closers_{io, 1},
       signals_{io, SIGTERM, SIGINT, SIGUSR1},
       drain_deadline_{io},
       incarnation_{std::bit_cast<std::uint64_t>(random_bytes<std::array<std::byte, 8>>())},
       channel_{io},
-      registrations_{workers_, settings_.keys},
-      serving_{.io = io_, .workers = workers_, .settings = settings_, .pool = pool_, .registrations = registrations_} {
+      contexts_{rdma_get_devices(nullptr), &rdma_free_devices},
+      registrations_{registrars_, closers_, settings_.keys, give_up_loading_.get_token()},
+      serving_{.io = io_, .closers = closers_, .settings = settings_, .pool = pool_, .registrations = registrations_} {
   for (const auto& at : settings_.listen) {
     listeners_.push_back(std::make_unique<rdma::listener>(
         channel_, at, [this](rdma::cm_id id, const rdma::cm_event& event) { on_request(std::move(id), event); }));
@@ -43,19 +45,17 @@ server::server(boost::asio::io_context& io, config settings)
 
 server::~server() {
   loaders_.join();
-  workers_.join();
+  registrars_.join();
+  closers_.join();
 }
 
 void server::add_devices() {
   const bool wildcard =
       std::any_of(listeners_.begin(), listeners_.end(), [](const auto& l) { return l->context() == nullptr; });
   if (wildcard) {
-    int count = 0;
-    ibv_context** const all = rdma_get_devices(&count);
-    for (auto* const context : std::span{all, static_cast<std::size_t>(all != nullptr ? count : 0)}) {
-      add_device(*context);
+    for (ibv_context** next = contexts_.get(); next != nullptr && *next != nullptr; ++next) {
+      add_device(**next);
     }
-    rdma_free_devices(all);
   }
   for (const auto& l : listeners_) {
     if (l->context() != nullptr) {
@@ -227,6 +227,7 @@ void server::end_if_empty() {
   // From here on nothing is started; the reactor returns when the last of this is done.
   drain_deadline_.cancel();
   signals_.cancel();
+  signals_.clear();  // should a worker be stuck, a further signal ends the process
   registrations_.clear();
   pool_.clear();
   channel_.close();
@@ -306,24 +307,33 @@ void server::on_request(rdma::cm_id id, const rdma::cm_event& event) {
     refuse("the device of this address came after the server's start; restart the server");
     return;
   }
+  std::shared_ptr<client_connection> made;
+  const auto welcome = greeting(*owner);
   try {
-    const auto made = std::make_shared<client_connection>(serving_, owner, domain->second, std::move(id));
-    owner->add(made);
-    sessions_.emplace(owner->token(), owner);
-    const auto reads = std::min(event.responder_resources, domain->second->device.limits().reads_in);
-    if (const auto why = made->accept(reads, greeting(*owner))) {
-      emit(event_id::client_refused, {{"peer", peer}, {"code", "accept"}, {"why", why.message()}});
-    }
+    made = std::make_shared<client_connection>(serving_, owner, domain->second, std::move(id));
   } catch (const std::exception& e) {
     refuse(e.what());
+    return;
+  }
+  owner->add(made);
+  sessions_.emplace(owner->token(), owner);
+  const auto reads = std::min(event.responder_resources, domain->second->device.limits().reads_in);
+  if (const auto why = made->accept(reads, welcome)) {
+    made->close(why);
   }
 }
 
 void server::verify_buffers() {
+  if (phase_ != phase::serving) {
+    return;
+  }
   for (const auto& version : pool_.all()) {
     auto bad = std::make_shared<std::optional<std::size_t>>();
     loaders_.run([version, bad, stop = give_up_loading_.get_token()] { *bad = find_bad_block(*version, stop); },
-                 [version, bad](const std::exception_ptr& error) {
+                 [this, version, bad](const std::exception_ptr& error) {
+                   if (give_up_loading_.stop_requested()) {
+                     return;  // the check was given up, which says nothing of the buffer
+                   }
                    if (error || *bad) {
                      emit(event_id::buffer_damaged,
                           {{"buffer", version->name},

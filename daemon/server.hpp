@@ -63,14 +63,16 @@ class server {
 
   boost::asio::io_context& io_;
   config settings_;
-  rdma::workers workers_;  ///< registers, and closes connections
-  rdma::workers loaders_;  ///< load and verify, which takes long
+  rdma::workers loaders_;     ///< load and verify, which takes long
+  rdma::workers registrars_;  ///< register, which takes long for large buffers
+  rdma::workers closers_;     ///< deregister, and close connections
   std::stop_source give_up_loading_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_deadline_;
   std::uint64_t incarnation_;
 
   rdma::cm_event_channel channel_;
+  std::unique_ptr<ibv_context*, void (*)(ibv_context**)> contexts_;  ///< librdmacm closes none of them meanwhile
   std::map<ibv_context*, std::unique_ptr<rdma::device>> devices_;
   std::map<ibv_context*, principal_domain_ptr> anonymous_domains_;
   buffer_pool pool_;

@@ -209,14 +209,19 @@ void session::end_expired() {
     const auto current = next++;
     if (current->second.expires <= now) {
       const auto id = current->first;
-      end_lease(current, "expired", [] {});
-      tell({.kind = protocol::notice_kind::lease_revoked,
-            .code = protocol::errc::lease_expired,
-            .lease_id = id,
-            .sentence = "the lease was not renewed in time"});
+      // Told once the key is dead, as a release is answered.
+      end_lease(current, "expired", [weak = weak_from_this(), id] {
+        if (const auto self = weak.lock()) {
+          self->tell({.kind = protocol::notice_kind::lease_revoked,
+                      .code = protocol::errc::lease_expired,
+                      .lease_id = id,
+                      .sentence = "the lease was not renewed in time"});
+        }
+      });
     }
   }
   arm_expiry();
+  leave_if_done();
 }
 
 void session::arm_expiry() {
@@ -242,29 +247,31 @@ void session::update_access() {
 }
 
 void session::tell(const protocol::notice& what) {
-  // Any connection will do; a notice is not worth a copy on each.
-  if (!connections_.empty()) {
-    connections_.front()->tell(what);
+  // Once is enough, on whichever connection takes it.
+  for (const auto& c : std::vector{connections_}) {
+    if (c->tell(what)) {
+      return;
+    }
   }
 }
 
 void session::add(const std::shared_ptr<client_connection>& c) { connections_.push_back(c); }
 
-void session::remove(client_connection& c) {
+void session::remove(client_connection& c, std::error_code why) {
   const auto self = shared_from_this();
   std::erase_if(connections_, [&](const auto& mine) { return mine.get() == &c; });
   if (!connections_.empty()) {
     return;
   }
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
-  const bool left = end_reason_ == rdma::connection_error::disconnected || !end_reason_;
-  const bool dropped = end_reason_.category() == protocol::protocol_category();
+  const bool left = why == rdma::connection_error::disconnected || !why;
+  const bool dropped = why.category() == protocol::protocol_category();
   emit(dropped ? event_id::client_dropped
        : left  ? event_id::client_left
                : event_id::client_lost,
        {{"client", number_},
         {"peer", peer_},
-        {"why", end_reason_ ? end_reason_.message() : std::string{"closed"}},
+        {"why", why ? why.message() : std::string{"closed"}},
         {"leases_held", leases_.size()},
         {"leases_granted", leases_granted_},
         {"bytes_read", bytes_read_},
@@ -294,16 +301,9 @@ void session::leave_if_done() {
 }
 
 void session::drop(std::error_code why) {
-  note_end(why);
   // A copy, for closing may remove.
   for (const auto& c : std::vector{connections_}) {
-    c->close();
-  }
-}
-
-void session::note_end(std::error_code why) {
-  if (!end_reason_) {
-    end_reason_ = why;
+    c->close(why);
   }
 }
 

@@ -26,7 +26,7 @@ namespace gpurdma::daemon {
 /// What sessions share of the server.
 struct serving {
   boost::asio::io_context& io;
-  rdma::workers& workers;
+  rdma::workers& closers;
   const config& settings;
   const buffer_pool& pool;
   registration_cache& registrations;
@@ -52,14 +52,13 @@ class session : public std::enable_shared_from_this<session> {
   void serve(const principal_domain_ptr& domain, const protocol::body& request, answer then);
 
   void add(const std::shared_ptr<client_connection>& c);
-  void remove(client_connection& c);
+  /// `why` the connection ended; that of the last is the session's, for the log.
+  void remove(client_connection& c, std::error_code why);
 
   /// Asks the client to go: at once where it holds no lease, else when the last is released or drop() comes.
   void shut_down();
   /// Cuts the client off.
   void drop(std::error_code why);
-  /// Notes why the session is ending; the first reason is kept.
-  void note_end(std::error_code why);
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
@@ -102,7 +101,6 @@ class session : public std::enable_shared_from_this<session> {
   std::size_t releasing_ = 0;  ///< leases given back whose key is not yet dead
   boost::asio::steady_timer expiry_;
   bool leaving_ = false;
-  std::error_code end_reason_;
   std::uint64_t leases_granted_ = 0;
   std::uint64_t bytes_read_ = 0;  ///< as the client counts them
 };

@@ -17,6 +17,7 @@ struct shared_queue {
   std::uint32_t capacity = 0;
   std::uint32_t reserved = 0;
   unsigned unacknowledged = 0;  ///< events that ibv_destroy_cq would wait for
+  bool poll_is_due = false;     ///< more is to be polled, after others had their turn
 
   shared_queue() = default;
   shared_queue(const shared_queue&) = delete;
@@ -93,7 +94,9 @@ void completion_queues::on_readable() {
   // A queue has at most one event here, for it is armed again only after its event was taken.
   ibv_cq* raw = nullptr;
   void* context = nullptr;
-  while (watch_ && ibv_get_cq_event(channel_.get(), &raw, &context) == 0) {
+  // What is left makes the channel readable again, after others had their turn.
+  constexpr int budget = 16;
+  for (int i = 0; i < budget && ibv_get_cq_event(channel_.get(), &raw, &context) == 0; ++i) {
     auto& q = *static_cast<shared_queue*>(context);
     // Acknowledging takes a lock, so it is done in batches; and the rest before the queue is destroyed.
     constexpr unsigned batch = 64;
@@ -107,7 +110,9 @@ void completion_queues::on_readable() {
 void completion_queues::arm_and_poll(shared_queue& q) {
   // Armed first and polled then: a completion that arrives in between raises an event, instead of being missed.
   ibv_req_notify_cq(q.handle.get(), 0);
-  poll(q);
+  if (!q.poll_is_due) {
+    poll(q);
+  }
 }
 
 void completion_queues::poll(shared_queue& q) {
@@ -126,8 +131,10 @@ void completion_queues::poll(shared_queue& q) {
     }
     done += count;
   }
+  q.poll_is_due = true;
   boost::asio::post(io_, [this, &q, alive = alive_] {
     if (*alive) {
+      q.poll_is_due = false;
       poll(q);
     }
   });

@@ -53,14 +53,23 @@ connection::connection(boost::asio::io_context& io, workers& closers, device& on
   for (std::uint32_t i = 0; i < settings.sends; ++i) {
     free_sends_.push_back(i);
   }
-  for (std::uint32_t i = 0; i < settings.receives; ++i) {
+  try {
+    post_receives();
+  } catch (...) {
+    // What is posted goes with the queue pair, and its completions with the table's entries.
+    device_.work_requests().forget(*this);
+    id_->qp = nullptr;
+    throw;
+  }
+  owned_id_ = std::move(id);
+}
+
+void connection::post_receives() {
+  for (std::uint32_t i = 0; i < settings_.receives; ++i) {
     if (const auto why = post_receive(i)) {
-      // What is posted goes with the queue pair, and its completions with the table's entries.
-      device_.work_requests().forget(*this);
       fail(why, "cannot post a RECV on " + device_.name());
     }
   }
-  owned_id_ = std::move(id);
 }
 
 connection::~connection() {
@@ -83,7 +92,7 @@ void connection::create_queue_pair() {
   if (rdma_create_qp(id_, &domain_, &attributes) != 0) {
     fail(last_error(), "cannot create a queue pair on " + device_.name());
   }
-  queue_pair_.reset(id_);
+  queue_pair_.reset(id_->qp);
   queue_pair_number_ = id_->qp->qp_num;
 }
 
@@ -102,7 +111,7 @@ std::error_code connection::post(work_kind kind, std::uint32_t index, Request& r
   request.sg_list = &sge;
   request.num_sge = 1;
   Request* bad = nullptr;
-  if (const auto why = check_number(post_it(id_->qp, &request, &bad))) {
+  if (const auto why = check_number(post_it(queue_pair_.get(), &request, &bad))) {
     std::ignore = device_.work_requests().take(request.wr_id);
     return why;
   }
@@ -136,6 +145,7 @@ std::error_code connection::accept(std::uint8_t reads_in, std::span<const std::b
   parameters.responder_resources = reads_in;
   parameters.initiator_depth = 0;
   state_ = state::connecting;
+  accepted_ = true;
   if (rdma_accept(id_, &parameters) != 0) {
     return last_error();
   }
@@ -157,11 +167,15 @@ std::error_code connection::connect(std::uint8_t reads_out, std::span<const std:
 }
 
 std::error_code connection::allow_remote_read(bool allowed) {
+  if (state_ != state::connecting && state_ != state::established) {
+    return connection_error::closed;
+  }
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.qp_access_flags = allowed ? IBV_ACCESS_REMOTE_READ : 0;
   attributes.min_rnr_timer = min_rnr_timer;
-  return check_number(ibv_modify_qp(id_->qp, &attributes, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER));
+  return check_number(
+      ibv_modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER));
 }
 
 std::error_code connection::send(std::span<const std::byte> bytes) {
@@ -212,7 +226,7 @@ void connection::on_cm_event(const cm_event& event) {
       on_established(event.private_data());
       break;
     case RDMA_CM_EVENT_REJECTED:
-      failed(connection_error::refused, event.private_data());
+      failed(rejection(event.status), event.private_data());
       break;
     case RDMA_CM_EVENT_UNREACHABLE:
       failed(connection_error::unreachable);
@@ -229,6 +243,15 @@ void connection::on_cm_event(const cm_event& event) {
     default:  // TIMEWAIT_EXIT and what concerns other kinds of id
       break;
   }
+}
+
+std::error_code connection::rejection(int reason) const noexcept {
+  // IBA, volume 1, table 107: nobody listens for the service.
+  constexpr int invalid_service_id = 8;
+  if (accepted_) {
+    return connection_error::given_up;
+  }
+  return reason == invalid_service_id ? connection_error::refused : connection_error::rejected;
 }
 
 void connection::on_established(std::span<const std::byte> private_data) {
@@ -337,6 +360,9 @@ void connection::set_deadline(std::chrono::milliseconds after) {
 }
 
 void connection::on_deadline() {
+  if (std::chrono::steady_clock::now() < deadline_->expiry()) {
+    return;  // it was set anew after it had fired
+  }
   if (state_ == state::lingering) {
     start_draining();
   } else if (state_ == state::draining) {
@@ -351,7 +377,7 @@ void connection::start_draining() {
   // Into ERR first: that is what stops the peer, and rdma_disconnect does it only in some of the CM's states.
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(id_->qp, &attributes, IBV_QP_STATE);
+  ibv_modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);
   if (was_connected) {
     rdma_disconnect(id_);
   }
@@ -374,6 +400,7 @@ void connection::finish_if_drained() {
 void connection::finish() {
   state_ = state::closed;
   deadline_->cancel();
+  id_->qp = nullptr;
   // Each of these may wait for the adapter or for the CM, and so would whoever else the reactor serves. Destroying the
   // queue pair also ends what did not come home: after it the adapter touches no memory of it.
   closers_.run(

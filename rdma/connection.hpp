@@ -66,7 +66,8 @@ class connection final : private cm_event_handler, private work_owner {
   /// For an id whose route is resolved. `reads_out`: READs under way at once.
   [[nodiscard]] std::error_code connect(std::uint8_t reads_out, std::span<const std::byte> private_data);
 
-  /// Lets the peer read what is registered in the domain, or not. Taking it away stops every READ of the peer.
+  /// Lets the peer read what is registered in the domain, or not. Taking it away stops every READ of the peer. Of a
+  /// connection that is closing, whose peer is or soon will be cut off, it changes nothing: connection_error::closed.
   [[nodiscard]] std::error_code allow_remote_read(bool allowed);
 
   /// no_buffer_space where the sends and the queue are full: the peer does not take what it is sent.
@@ -101,10 +102,12 @@ class connection final : private cm_event_handler, private work_owner {
 
   void on_established(std::span<const std::byte> private_data);
   void on_received(std::uint32_t index, const completion& what);
+  [[nodiscard]] std::error_code rejection(int reason) const noexcept;
   void failed(std::error_code why, std::span<const std::byte> private_data = {});
   void start_draining();
   void set_deadline(std::chrono::milliseconds after);
   void on_deadline();
+  void post_receives();
   void on_sent(std::uint32_t index, const completion& what);
   void finish_if_drained();
   void finish();
@@ -135,10 +138,11 @@ class connection final : private cm_event_handler, private work_owner {
   std::unique_ptr<std::byte, pages_free> messages_;  ///< buffers of the RECVs, then of the SENDs
   std::optional<memory_region> messages_region_;
   completion_reservation completions_;
-  queue_pair_of queue_pair_;
+  queue_pair_handle queue_pair_;
   std::uint32_t queue_pair_number_ = 0;
 
   state state_ = state::made;
+  bool accepted_ = false;  ///< the peer asked for this connection
   std::uint32_t posted_ = 0;
   std::uint32_t reads_posted_ = 0;
   std::vector<std::uint32_t> free_sends_;

@@ -26,6 +26,10 @@ class connection_errors final : public std::error_category {
         return "the peer cannot be reached";
       case connection_error::refused:
         return "the connection was refused: no gpurdma-server listens there";
+      case connection_error::rejected:
+        return "the peer's connection manager rejected the connection";
+      case connection_error::given_up:
+        return "the peer gave up connecting";
       case connection_error::failed:
         return "the connection could not be made";
       case connection_error::disconnected:

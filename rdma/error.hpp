@@ -29,7 +29,9 @@ enum class connection_error {
   address_not_resolved = 1,
   route_not_resolved,
   unreachable,
-  refused,       ///< nobody listens there, or the listener refused without gpurdma's words
+  refused,       ///< nobody listens there
+  rejected,      ///< by the peer or its connection manager
+  given_up,      ///< by the peer, which had asked for it
   failed,        ///< rdma_cm reports a connect error
   disconnected,  ///< by the peer
   device_removed,

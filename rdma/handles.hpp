@@ -34,10 +34,7 @@ struct event_channel_destroyer {
 };
 using event_channel_handle = std::unique_ptr<rdma_event_channel, event_channel_destroyer>;
 
-/// The queue pair that rdma_create_qp put into an id.
-struct queue_pair_destroyer {
-  void operator()(rdma_cm_id* id) const noexcept { rdma_destroy_qp(id); }
-};
-using queue_pair_of = std::unique_ptr<rdma_cm_id, queue_pair_destroyer>;
+/// Made by rdma_create_qp; taken out of its id before it goes, for rdma_get_cm_event may use what is there.
+using queue_pair_handle = owner<ibv_qp, &ibv_destroy_qp>;
 
 }  // namespace gpurdma::rdma

@@ -102,6 +102,7 @@ TEST(FirstLight, NobodyWrites) {
 TEST(FirstLight, AReaderKilledAtAnyStepLeavesNothingBehind) {
   server_process server{demo};
   ASSERT_EQ(read_buffer(demo_target()).status, 0);  // what the first client makes and all share
+  ASSERT_TRUE(server.program().wait_for("client_left"));
   const auto resources = rdma_resources();
   const auto descriptors = server.program().descriptors();
   for (const auto& step : steps) {

@@ -23,6 +23,7 @@ class Hostile : public testing::Test {
     // What the first client makes and all share is there from now on; this process's own use of the device as well.
     EXPECT_EQ(read_buffer(target).out, good);
     std::ignore = connected();
+    EXPECT_TRUE(server.program().wait_for_count("client_left", 2));
     resources = rdma_resources();
     descriptors = server.program().descriptors();
   }
@@ -49,14 +50,17 @@ class Hostile : public testing::Test {
     return p;
   }
 
-  /// Whether the server hangs up on `p`, and `code` is its last word, where it can still be heard.
+  /// Whether the server hangs up on `p`, and `code` is its last word.
   static void expect_hang_up(peer& p, protocol::errc code) {
+    bool said = false;
     while (const auto m = p.receive()) {
       const auto* const e = std::get_if<protocol::error>(&m->content);
       if (e != nullptr && m->request_id == 0) {
         EXPECT_EQ(e->code, code);
+        said = true;
       }
     }
+    EXPECT_TRUE(said);
     EXPECT_TRUE(p.is_lost());
   }
 

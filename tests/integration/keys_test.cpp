@@ -78,7 +78,7 @@ TEST(Keys, OfOnePrincipalAreUselessOnAnothersQueuePair) {
   const auto version = daemon::load_version({.name = "demo", .size = 4096, .source = memory::byte_fill{std::byte{'R'}}},
                                             1, std::stop_token{});
 
-  daemon::registration_cache cache{workers, daemon::isolation::principal};
+  daemon::registration_cache cache{workers, workers, daemon::isolation::principal, std::stop_token{}};
   std::promise<std::uint32_t> own_key;
   std::promise<std::uint32_t> foreign_key;
   auto own_key_there = own_key.get_future();

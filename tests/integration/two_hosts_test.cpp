@@ -26,7 +26,9 @@ TEST(TwoHosts, ReadsOverTheWire) {
 
 TEST(TwoHosts, AReaderKilledInMidReadCostsOnlyItself) {
   const remote_server server;
+  const auto start = server.log().size();
   ASSERT_EQ(read_buffer(peer_address() + "/demo").status, 0);
+  ASSERT_TRUE(server.wait_for("client_left", start));
   const auto resources = server.resources();
   const auto before = server.log().size();
   process victim{{reader_program(), peer_address() + "/large", "--depth", "4"}};

@@ -98,6 +98,20 @@ bool process::wait_for(const std::string& text, std::chrono::milliseconds limit)
   return there();
 }
 
+std::size_t process::count(const std::string& text) {
+  while (pump(0ms) == pumped::something) {
+  }
+  std::size_t found = 0;
+  for (auto at = err_.find(text); at != std::string::npos; at = err_.find(text, at + text.size())) {
+    ++found;
+  }
+  return found;
+}
+
+bool process::wait_for_count(const std::string& text, std::size_t wanted) {
+  return eventually([&] { return count(text) >= wanted; });
+}
+
 std::optional<int> process::wait(std::chrono::milliseconds limit) {
   const auto end = clock::now() + limit;
   while (!status_ && clock::now() < end) {

@@ -41,6 +41,10 @@ class process {
 
   /// Whether `text` appeared in standard output or error, now or before `limit` is over.
   [[nodiscard]] bool wait_for(const std::string& text, std::chrono::milliseconds limit = patience);
+  /// The same for `count` times.
+  [[nodiscard]] bool wait_for_count(const std::string& text, std::size_t count);
+  /// How often `text` appeared so far.
+  [[nodiscard]] std::size_t count(const std::string& text);
   /// The exit status, 128 + n for a signal; nothing if it still runs after `limit`.
   [[nodiscard]] std::optional<int> wait(std::chrono::milliseconds limit = patience);
   void signal(int number) const;
