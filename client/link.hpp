@@ -60,7 +60,6 @@ class link final : private rdma::cm_event_handler, private rdma::connection_hand
   [[nodiscard]] rdma::connection& connection() noexcept { return *connection_; }
   [[nodiscard]] rdma::device& device() noexcept { return *device_; }
   [[nodiscard]] ibv_pd& domain() noexcept { return *domain_; }
-  [[nodiscard]] const protocol::welcome& welcome() const noexcept { return welcome_; }
   [[nodiscard]] std::string peer() const;
 
   void close();

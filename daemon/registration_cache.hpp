@@ -38,7 +38,6 @@ class registration {
 
   [[nodiscard]] std::uint32_t rkey() const noexcept { return region_.rkey(); }
   [[nodiscard]] const buffer_version& version() const noexcept { return *of_; }
-  [[nodiscard]] const buffer_version_ptr& version_ptr() const noexcept { return of_; }
 
  private:
   principal_domain_ptr in_;
