@@ -131,7 +131,8 @@ void reader::on_lease(const protocol::lease& given) {
     return;
   }
   renew_in_time();
-  stalled();
+  progress_ = clock::now();
+  watch_progress();
   transfer_->start();
 }
 
@@ -167,7 +168,7 @@ void reader::on_read_done(std::uint32_t tag, std::error_code result) {
   if (closing_) {
     return;
   }
-  stalled();
+  progress_ = clock::now();
   transfer_->on_read_done(tag);
 }
 
@@ -203,15 +204,18 @@ void reader::release() {
   link_.request(protocol::release{lease_.id, outcome_.bytes}, [this](const protocol::body&) { close(); });
 }
 
-void reader::stalled() {
-  // Armed again whenever a READ completes.
-  stall_.expires_after(options_.timeout);
+void reader::watch_progress() {
+  // Looks at progress_ when it would be too old, instead of being set anew for each READ, which is a system call.
+  stall_.expires_at(progress_ + options_.timeout);
   stall_.async_wait([this](const boost::system::error_code& error) {
     if (error || closing_) {
       return;
     }
     if (link_.connection().reads_posted() == 0) {
-      stalled();  // it is not the server that is waited for
+      progress_ = clock::now();  // it is not the server that is waited for
+    }
+    if (clock::now() - progress_ < options_.timeout) {
+      watch_progress();
       return;
     }
     fail({exit_status::transfer_failed, "no READ from " + link_.peer() + " completed within " +

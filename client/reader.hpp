@@ -50,7 +50,7 @@ class reader final : private link_handler, private transfer_handler {
   void renew_in_time();
   void release();
   void stop_heeding_signals();
-  void stalled();
+  void watch_progress();
   void fail(failure why);
   void close();
 
@@ -68,6 +68,7 @@ class reader final : private link_handler, private transfer_handler {
   protocol::lease lease_;
   std::unique_ptr<transfer> transfer_;
   std::chrono::steady_clock::time_point connecting_since_;
+  std::chrono::steady_clock::time_point progress_;  ///< when a READ last completed
   bool complete_ = false;   ///< every byte was read, checked and written: the server is not needed any more
   bool sink_busy_ = false;  ///< the worker commits the output
   bool link_lost_ = false;

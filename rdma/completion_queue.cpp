@@ -95,8 +95,9 @@ void completion_queues::on_readable() {
   ibv_cq* raw = nullptr;
   void* context = nullptr;
   // What is left makes the channel readable again, after others had their turn.
-  constexpr int budget = 16;
-  for (int i = 0; i < budget && ibv_get_cq_event(channel_.get(), &raw, &context) == 0; ++i) {
+  constexpr std::size_t most = 16;
+  const auto budget = std::min(most, queues_.size());
+  for (std::size_t i = 0; i < budget && ibv_get_cq_event(channel_.get(), &raw, &context) == 0; ++i) {
     auto& q = *static_cast<shared_queue*>(context);
     // Acknowledging takes a lock, so it is done in batches; and the rest before the queue is destroyed.
     constexpr unsigned batch = 64;
@@ -126,7 +127,8 @@ void completion_queues::poll(shared_queue& q) {
         request->owner->on_completion(request->kind, request->index, {wc.status, wc.byte_len});
       }
     }
-    if (count < batch) {
+    // Not `count < batch`: what the handlers posted may be done already, and another poll costs less than an event.
+    if (count <= 0) {
       return;
     }
     done += count;
