@@ -25,7 +25,11 @@ constexpr auto error = spdlog::level::err;
 // In the order of event_id.
 constexpr std::array descriptions{
     description{event_id::server_starting, info, "server_starting", "gpurdma-server starts"},
+    description{event_id::buffer_loading, info, "buffer_loading", "a buffer is being loaded"},
     description{event_id::buffer_loaded, info, "buffer_loaded", "a buffer is loaded"},
+    description{event_id::buffer_registered, info, "buffer_registered", "a buffer can be read through a device"},
+    description{event_id::buffer_staged, warning, "buffer_staged",
+                "a copy in host memory is served, not the GPU's memory"},
     description{event_id::buffer_verified, info, "buffer_verified", "a buffer holds what was loaded"},
     description{event_id::buffer_damaged, error, "buffer_damaged", "a buffer does not hold what was loaded"},
     description{event_id::server_ready, info, "server_ready", "the server is ready"},
@@ -43,6 +47,9 @@ constexpr std::array descriptions{
     description{event_id::work_requests_lost, error, "work_requests_lost",
                 "posted work requests did not complete before the deadline"},
     description{event_id::device_event, warning, "device_event", "an RDMA device reported an event"},
+    description{event_id::gpu_placed, info, "gpu_placed", "a GPU is near the device that serves it"},
+    description{event_id::gpu_is_far, warning, "gpu_is_far", "a GPU is far from the device that serves it"},
+    description{event_id::gpu_lost, error, "gpu_lost", "a GPU failed; its buffers are out of service"},
 };
 
 const description& describe(event_id id) noexcept { return descriptions.at(static_cast<std::size_t>(id)); }

@@ -15,7 +15,10 @@ namespace gpurdma::daemon {
 
 enum class event_id {
   server_starting,
+  buffer_loading,
   buffer_loaded,
+  buffer_registered,
+  buffer_staged,
   buffer_verified,
   buffer_damaged,
   server_ready,
@@ -32,6 +35,9 @@ enum class event_id {
   request_refused,
   work_requests_lost,
   device_event,
+  gpu_placed,
+  gpu_is_far,
+  gpu_lost,
 };
 
 /// A name, and a value of a type that a person reads: text, number, error.

@@ -10,6 +10,7 @@
 #include "daemon/client_connection.hpp"
 #include "daemon/event.hpp"
 #include "daemon/random.hpp"
+#include "memory/staging.hpp"
 #include "protocol/handshake.hpp"
 #include "rdma/error.hpp"
 
@@ -31,11 +32,13 @@ server::server(boost::asio::io_context& io, config settings)
       closers_{io, 1},
       signals_{io, SIGTERM, SIGINT, SIGUSR1},
       drain_deadline_{io},
+      progress_timer_{io},
       incarnation_{std::bit_cast<std::uint64_t>(random_bytes<std::array<std::byte, 8>>())},
       channel_{io},
       contexts_{rdma_get_devices(nullptr), &rdma_free_devices},
       registrations_{registrars_, closers_, settings_.keys, give_up_loading_.get_token()},
-      serving_{.io = io_, .closers = closers_, .settings = settings_, .pool = pool_, .registrations = registrations_} {
+      serving_{.io = io_, .closers = closers_, .settings = settings_, .pool = pool_, .registrations = registrations_},
+      gpus_{io, [this](const memory::gpu& which, const std::string& why) { on_gpu_lost(which, why); }} {
   for (const auto& at : settings_.listen) {
     listeners_.push_back(std::make_unique<rdma::listener>(
         channel_, at, [this](rdma::cm_id id, const rdma::cm_event& event) { on_request(std::move(id), event); }));
@@ -92,11 +95,16 @@ void server::start() {
 
 void server::load_buffers() {
   steps_left_ = settings_.buffers.size();
+  report_progress();
   for (const auto& wanted : settings_.buffers) {
     auto made = std::make_shared<buffer_version_ptr>();
-    loaders_.run([&wanted, made, stop = give_up_loading_.get_token()] { *made = load_version(wanted, 1, stop); },
+    auto progress = std::make_shared<std::atomic<std::uint64_t>>(0);
+    loading_.emplace(wanted.name, progress);
+    loaders_.run([&wanted, made, stop = give_up_loading_.get_token(),
+                  progress] { *made = load_version(wanted, 1, stop, [&](std::uint64_t done) { *progress = done; }); },
                  [this, &wanted, made](const std::exception_ptr& error) {
                    --steps_left_;
+                   loading_.erase(wanted.name);
                    if (error) {
                      fail_start("buffer " + wanted.name + ": " + rdma::describe(error));
                    } else if (phase_ == phase::starting) {
@@ -113,7 +121,26 @@ void server::load_buffers() {
   }
 }
 
+void server::report_progress() {
+  constexpr std::chrono::seconds interval{10};
+  progress_timer_.expires_after(interval);
+  progress_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || loading_.empty()) {
+      return;
+    }
+    for (const auto& wanted : settings_.buffers) {
+      const auto found = loading_.find(wanted.name);
+      if (const auto done = found == loading_.end() ? 0 : found->second->load(); done != 0) {
+        emit(event_id::buffer_loading, {{"buffer", wanted.name}, {"bytes_done", done}, {"bytes", wanted.size}});
+      }
+    }
+    report_progress();
+  });
+}
+
 void server::register_buffers() {
+  progress_timer_.cancel();
+  memory::staging().trim();
   if (phase_ != phase::starting) {
     return;
   }
@@ -126,10 +153,16 @@ void server::register_buffers() {
   for (const auto& entry : anonymous_domains_) {
     const auto& domain = entry.second;
     for (const auto& version : buffers) {
-      registrations_.acquire(domain, version, [this, domain, version](const registration_ptr&, const auto& error) {
+      registrations_.acquire(domain, version, [this, domain, version](const registration_ptr& made, const auto& error) {
         --steps_left_;
         if (error) {
           fail_start("buffer " + version->name + ": " + rdma::describe(error));
+        } else {
+          emit(made->staged() ? event_id::buffer_staged : event_id::buffer_registered,
+               {{"buffer", version->name},
+                {"device", domain->device.name()},
+                {"path", made->path()},
+                {"why", made->why()}});
         }
         if (steps_left_ == 0) {
           become_ready();
@@ -152,6 +185,7 @@ void server::become_ready() {
     return;
   }
   phase_ = phase::serving;
+  watch_gpus();
   std::string addresses;
   for (const auto& l : listeners_) {
     addresses += (addresses.empty() ? "" : ",") + l->address().to_string();
@@ -161,6 +195,30 @@ void server::become_ready() {
     devices += (devices.empty() ? "" : ",") + device->name();
   }
   emit(event_id::server_ready, {{"listen", addresses}, {"devices", devices}, {"buffers", pool_.all().size()}});
+}
+
+void server::watch_gpus() {
+  std::vector<memory::gpu_ptr> gpus;
+  for (const auto& version : pool_.all()) {
+    if (version->gpu && std::find(gpus.begin(), gpus.end(), version->gpu) == gpus.end()) {
+      gpus.push_back(version->gpu);
+      gpus_.add(version->gpu);
+    }
+  }
+  std::vector<std::string> devices;
+  for (const auto& [context, device] : devices_) {
+    devices.push_back(device->name());
+  }
+  report_placement(gpus, devices);
+}
+
+void server::on_gpu_lost(const memory::gpu& which, const std::string& why) {
+  emit(event_id::gpu_lost, {{"gpu", which.info().label()}, {"why", why}});
+  pool_.withdraw(which, why);
+  for (const auto& [token, s] : std::map{sessions_}) {
+    s->revoke(which, why);
+  }
+  registrations_.retire(which);
 }
 
 void server::fail_start(const std::string& why) {
@@ -226,6 +284,8 @@ void server::end_if_empty() {
   phase_ = phase::ending;
   // From here on nothing is started; the reactor returns when the last of this is done.
   drain_deadline_.cancel();
+  progress_timer_.cancel();
+  gpus_.stop();
   signals_.cancel();
   signals_.clear();  // should a worker be stuck, a further signal ends the process
   registrations_.clear();
@@ -323,6 +383,18 @@ void server::on_request(rdma::cm_id id, const rdma::cm_event& event) {
   }
 }
 
+void server::note_gpu_error(const buffer_version& of, const std::exception_ptr& error) {
+  try {
+    if (error && of.gpu) {
+      std::rethrow_exception(error);
+    }
+  } catch (const std::system_error& e) {
+    if (memory::is_gpu_lost(e.code())) {
+      gpus_.report(*of.gpu, e.what());
+    }
+  }
+}
+
 void server::verify_buffers() {
   if (phase_ != phase::serving) {
     return;
@@ -334,6 +406,7 @@ void server::verify_buffers() {
                    if (give_up_loading_.stop_requested()) {
                      return;  // the check was given up, which says nothing of the buffer
                    }
+                   note_gpu_error(*version, error);
                    if (error || *bad) {
                      emit(event_id::buffer_damaged,
                           {{"buffer", version->name},

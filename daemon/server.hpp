@@ -2,11 +2,13 @@
 
 // The composition root: starts, serves, and stops in order.
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <stop_token>
@@ -15,6 +17,7 @@
 
 #include "daemon/buffer_pool.hpp"
 #include "daemon/config.hpp"
+#include "daemon/gpu_watch.hpp"
 #include "daemon/registration_cache.hpp"
 #include "daemon/session.hpp"
 #include "rdma/cm_event_channel.hpp"
@@ -45,6 +48,7 @@ class server {
   void add_devices();
   void add_device(ibv_context& context);
   void load_buffers();
+  void report_progress();
   void register_buffers();
   void become_ready();
   void fail_start(const std::string& why);
@@ -60,6 +64,9 @@ class server {
                                                protocol::refusal& refused);
   [[nodiscard]] protocol::welcome greeting(const session& s) const;
   void verify_buffers();
+  void watch_gpus();
+  void note_gpu_error(const buffer_version& of, const std::exception_ptr& error);
+  void on_gpu_lost(const memory::gpu& which, const std::string& why);
 
   boost::asio::io_context& io_;
   config settings_;
@@ -69,6 +76,7 @@ class server {
   std::stop_source give_up_loading_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_deadline_;
+  boost::asio::steady_timer progress_timer_;
   std::uint64_t incarnation_;
 
   rdma::cm_event_channel channel_;
@@ -78,12 +86,14 @@ class server {
   buffer_pool pool_;
   registration_cache registrations_;
   serving serving_;
+  gpu_watch gpus_;
   std::vector<std::unique_ptr<rdma::listener>> listeners_;
   std::map<protocol::session_token, std::shared_ptr<session>> sessions_;
 
   phase phase_ = phase::starting;
   bool failed_ = false;
-  std::size_t steps_left_ = 0;  ///< of loading or registering
+  std::map<std::string, std::shared_ptr<std::atomic<std::uint64_t>>> loading_;  ///< bytes done of each buffer
+  std::size_t steps_left_ = 0;                                                  ///< of loading or registering
   std::uint64_t last_client_ = 0;
 };
 
