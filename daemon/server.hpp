@@ -24,6 +24,8 @@
 
 namespace gpurdma::daemon {
 
+using device_list = std::unique_ptr<ibv_context*, void (*)(ibv_context**)>;
+
 class server {
  public:
   /// Opens the devices and binds the addresses. Throws std::system_error.
@@ -72,7 +74,7 @@ class server {
   std::uint64_t incarnation_;
 
   rdma::cm_event_channel channel_;
-  std::unique_ptr<ibv_context*, void (*)(ibv_context**)> contexts_;  ///< librdmacm closes none of them meanwhile
+  device_list contexts_;  ///< librdmacm closes none of them meanwhile
   std::map<ibv_context*, std::unique_ptr<rdma::device>> devices_;
   std::map<ibv_context*, principal_domain_ptr> anonymous_domains_;
   buffer_pool pool_;
