@@ -343,6 +343,9 @@ void reader::release() {
 }
 
 void reader::stalled() {
+  if (closing_) {
+    return;  // the link was lost while more was asked for
+  }
   // Armed again whenever a READ completes.
   stall_.expires_after(options_.timeout);
   stall_.async_wait([this](const boost::system::error_code& error) {
