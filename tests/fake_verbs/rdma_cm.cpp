@@ -25,6 +25,7 @@ constexpr int invalid_service_id = 8;
 constexpr int consumer_defined = 28;
 
 struct address {
+  sa_family_t family = AF_UNSPEC;
   std::string host;  ///< empty for a wildcard
   std::uint16_t port = 0;
 };
@@ -34,13 +35,13 @@ address parse(const sockaddr* from) {
     sockaddr_in6 v6{};
     std::memcpy(&v6, from, sizeof v6);
     const bool any = std::memcmp(&v6.sin6_addr, &in6addr_any, sizeof in6addr_any) == 0;
-    return {.host = any ? "" : "another", .port = ntohs(v6.sin6_port)};
+    return {.family = AF_INET6, .host = any ? "" : "another", .port = ntohs(v6.sin6_port)};
   }
   sockaddr_in v4{};
   std::memcpy(&v4, from, sizeof v4);
   std::array<char, INET_ADDRSTRLEN> text{};
   inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-  return {.host = v4.sin_addr.s_addr == INADDR_ANY ? "" : text.data(), .port = ntohs(v4.sin_port)};
+  return {.family = AF_INET, .host = v4.sin_addr.s_addr == INADDR_ANY ? "" : text.data(), .port = ntohs(v4.sin_port)};
 }
 
 sockaddr_in client_socket(std::uint16_t port) {
@@ -59,7 +60,8 @@ connection_id* listener_at(const state& world, const sockaddr* at) {
   const auto wanted = parse(at);
   return world.ids.find_if([&](const auto& id) {
     const auto its = parse(&id.route.addr.src_addr);
-    return id.where == id_state::listening && its.port == wanted.port && (its.host.empty() || its.host == wanted.host);
+    return id.where == id_state::listening && its.family == wanted.family && its.port == wanted.port &&
+           (its.host.empty() || its.host == wanted.host);
   });
 }
 

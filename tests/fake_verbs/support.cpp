@@ -15,7 +15,7 @@ namespace {
 using testing::IsEmpty;
 
 /// No run of these tests takes so long, unless somebody waits for what will not come.
-constexpr std::chrono::seconds longest_run{30};
+constexpr std::chrono::seconds longest_run{60};
 
 class memory_sink final : public client::sink {
  public:
@@ -32,7 +32,8 @@ class memory_sink final : public client::sink {
 void run_to_the_end(boost::asio::io_context& io, const char* whose) {
   io.run_for(longest_run);
   if (!io.stopped()) {
-    std::printf("the %s hangs\n", whose);
+    std::printf("the %s hangs\n%s", whose, testing::internal::GetCapturedStderr().c_str());
+    std::fflush(stdout);
     std::abort();
   }
 }
