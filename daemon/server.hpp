@@ -38,6 +38,9 @@ class server {
   /// Loads and registers, then listens. The reactor runs until a signal or a failure to start has ended everything.
   void start();
 
+  /// As the first signal does. On the reactor.
+  void stop();
+
   /// Whether it never became ready.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
 
@@ -53,7 +56,6 @@ class server {
 
   void on_signal();
   void wait_for_signal();
-  void stop();
   void end_if_empty();
 
   void on_request(rdma::cm_id id, const rdma::cm_event& event);

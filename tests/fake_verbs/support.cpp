@@ -1,7 +1,8 @@
 #include "support.hpp"
 
+#include <algorithm>
+#include <boost/asio/post.hpp>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 namespace gpurdma::test {
 namespace {
 
+using testing::AnyOf;
 using testing::IsEmpty;
 
 /// No run of these tests takes so long, unless somebody waits for what will not come.
@@ -92,9 +94,7 @@ void running_server::stop() {
   if (!thread_.joinable()) {
     return;
   }
-  if (!ended_) {
-    std::raise(SIGTERM);
-  }
+  boost::asio::post(io_, [this] { daemon_->stop(); });
   thread_.join();
 }
 
@@ -113,7 +113,7 @@ read_result read(fake_verbs::world& fake, const client::options& asked) {
   return result;
 }
 
-over_fake_verbs::over_fake_verbs() : signals_{idle_, SIGTERM, SIGINT, SIGUSR1} { testing::internal::CaptureStderr(); }
+over_fake_verbs::over_fake_verbs() { testing::internal::CaptureStderr(); }
 
 over_fake_verbs::~over_fake_verbs() {
   const auto rest = log();
@@ -137,6 +137,20 @@ void over_fake_verbs::expect_clean_books() {
 void over_fake_verbs::expect_good(const read_result& result) {
   EXPECT_TRUE(result.good()) << result.why();
   EXPECT_TRUE(result.bytes == numbers());
+}
+
+void over_fake_verbs::expect_reported(const read_result& result) {
+  EXPECT_FALSE(result.committed);
+  EXPECT_FALSE(result.why().empty());
+  if (result.thrown.empty()) {
+    using client::exit_status;
+    EXPECT_THAT(result.status(),
+                AnyOf(exit_status::cannot_connect, exit_status::refused, exit_status::transfer_failed));
+  }
+}
+
+void over_fake_verbs::wait_for_clients_to_be_gone() {
+  ASSERT_TRUE(fake.wait_until([&] { return fake.live(fake_verbs::host::server, "connection id") == 1; }));
 }
 
 void over_fake_verbs::TearDown() { expect_clean_books(); }

@@ -7,9 +7,9 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,7 +48,7 @@ class running_server {
   [[nodiscard]] bool failed() const noexcept { return !daemon_ || daemon_->failed(); }
   [[nodiscard]] bool running() const noexcept { return daemon_ && !ended_; }
 
-  /// As SIGTERM does; returns when it has ended.
+  /// Returns when it has ended. A signal would interrupt readers as well.
   void stop();
 
  private:
@@ -76,6 +76,18 @@ struct read_result {
 /// Runs a reader to its end.
 [[nodiscard]] read_result read(fake_verbs::world& fake, const client::options& asked = reader_settings());
 
+/// A reader on a thread of its own.
+class running_reader {
+ public:
+  running_reader(fake_verbs::world& fake, const client::options& asked)
+      : result_{std::async(std::launch::async, [&fake, asked] { return read(fake, asked); })} {}
+  /// Once it has ended.
+  [[nodiscard]] read_result result() { return result_.get(); }
+
+ private:
+  std::future<read_result> result_;
+};
+
 /// At the end of each test nothing is left and no rule was broken.
 class over_fake_verbs : public testing::Test {
  protected:
@@ -83,18 +95,19 @@ class over_fake_verbs : public testing::Test {
   ~over_fake_verbs() override;
   void TearDown() override;
 
-  /// What the server logged so far.
+  /// What the server logged. Not while one runs: what it says in the moment of the call would be missed.
   std::string log();
   /// Of one run among several in a test.
   void expect_clean_books();
   void expect_good(const read_result& result);
+  /// It failed, and says why.
+  void expect_reported(const read_result& result);
+  /// The server is done with its clients. With one listener only that one's id is left.
+  void wait_for_clients_to_be_gone();
 
   fake_verbs::world fake;
 
  private:
-  boost::asio::io_context idle_{1};
-  /// While a signal has a set, it does not end the program when the server has given up its own.
-  boost::asio::signal_set signals_;
   std::string log_;
 };
 
