@@ -204,6 +204,23 @@ void gpu::checksum(std::uint64_t address, std::uint64_t size, std::span<std::uin
   }
 }
 
+void gpu::flush_inbound_writes() const {
+  const auto attribute = [this](cudaDeviceAttr which) {
+    int value = 0;
+    require(cudaDeviceGetAttribute(&value, which, info_.index), info_.label() + " does not say how it orders writes");
+    return value;
+  };
+  const auto options = static_cast<unsigned>(attribute(cudaDevAttrGPUDirectRDMAFlushWritesOptions));
+  if (attribute(cudaDevAttrGPUDirectRDMAWritesOrdering) >= cudaGPUDirectRDMAWritesOrderingOwner ||
+      (options & unsigned{cudaFlushGPUDirectRDMAWritesOptionHost}) == 0) {
+    return;
+  }
+  make_current();
+  require(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                             cudaFlushGPUDirectRDMAWritesToOwner),
+          info_.label() + ": what an adapter wrote cannot be made visible");
+}
+
 std::shared_ptr<const dma_buf> gpu::export_dma_buf(std::uint64_t address, std::uint64_t size) const {
   if (!info_.dma_buf_supported) {
     throw std::system_error{std::make_error_code(std::errc::operation_not_supported),

@@ -56,7 +56,7 @@ client::options reader_settings() {
   asked.port = port;
   asked.buffer = "numbers";
   asked.depth = 4;
-  asked.chunk = 128U << 10U;
+  asked.read_size = 128U << 10U;
   return asked;
 }
 
