@@ -43,6 +43,9 @@ struct gpu_info {
 /// Why this program can use no GPU on this machine at all, and what to do; nothing if it can.
 [[nodiscard]] std::optional<std::string> cuda_unavailable();
 
+/// For people, where there is a GPU: "CUDA 13.0, the driver's 13.0".
+[[nodiscard]] std::string cuda_versions();
+
 /// Empty where there is none, or none can be used. Costs the GPUs no memory. Throws std::system_error.
 [[nodiscard]] std::vector<gpu_info> list_gpus();
 
@@ -78,6 +81,13 @@ class gpu {
   /// The CRC32C of each block (checksum_block_size; the last may be shorter) of the `size` bytes at `address` of this
   /// GPU's memory, any address and size. `sums` has block_count(size) entries. Blocks. Throws std::system_error.
   void checksum(std::uint64_t address, std::uint64_t size, std::span<std::uint32_t> sums) const;
+
+  /// Between the completion of a READ into this GPU's memory and the first look of the GPU at it (a kernel, a copy, a
+  /// checksum): makes what the adapter wrote visible to the GPU. Does nothing where the GPU sees such writes in order
+  /// by itself, or offers no flush to the host. Memory that others only read needs none of this. Source: CUDA's runtime
+  /// API, cudaDeviceFlushGPUDirectRDMAWrites() and cudaDevAttrGPUDirectRDMAWritesOrdering. Blocks. Throws
+  /// std::system_error.
+  void flush_inbound_writes() const;
 
   /// The `size` bytes at `address`, any part of an allocation, as a dma-buf, which has whole pages: the caller sees to
   /// it that nobody is given the rest of the first and last page. Throws std::system_error; operation_not_supported

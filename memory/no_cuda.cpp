@@ -28,6 +28,7 @@ const std::error_category& cuda_category() noexcept {
 }
 bool is_gpu_lost(const std::error_code& /*error*/) noexcept { return false; }
 std::optional<std::string> cuda_unavailable() { return reason; }
+std::string cuda_versions() { return reason; }
 std::vector<gpu_info> list_gpus() { return {}; }
 gpu_ptr find_gpu(std::string_view /*selector*/) { refuse(); }
 
@@ -37,6 +38,7 @@ gpu::~gpu() = default;
 void gpu::check(std::chrono::milliseconds /*limit*/) const { refuse(); }
 std::uint64_t gpu::free_bytes() const { refuse(); }
 void gpu::checksum(std::uint64_t, std::uint64_t, std::span<std::uint32_t>) const { refuse(); }
+void gpu::flush_inbound_writes() const { refuse(); }
 std::shared_ptr<const dma_buf> gpu::export_dma_buf(std::uint64_t, std::uint64_t) const { refuse(); }
 
 cuda_memory::cuda_memory(gpu_ptr on, std::size_t size) : gpu_{std::move(on)}, size_{size} { refuse(); }
