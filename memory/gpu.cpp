@@ -70,7 +70,7 @@ gpu_info examine(int index) {
           .pci_address = address.data(),
           .bytes = properties.totalGlobalMem,
           .numa_node = pci ? pci->numa_node : std::nullopt,
-          .bar1_bytes = pci ? pci->bar1_bytes : 0,
+          .bar1_bytes = pci ? pci->largest_bar_bytes : 0,
           .dma_buf_supported = supports_dma_buf(index)};
 }
 
@@ -82,6 +82,11 @@ std::string why_no_gpu(cudaError_t error) {
     return "NVIDIA's driver is not there (no libcuda.so.1): install it, and see that nvidia-smi lists the GPU";
   }
   return "no GPU can be used: " + cuda_category().message(error) + " (" + remedy_of(error) + ")";
+}
+
+/// Of 1000 · major + 10 · minor.
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
 int count_gpus(cudaError_t& error) {
@@ -102,6 +107,14 @@ std::optional<std::string> cuda_unavailable() {
     return std::nullopt;
   }
   return why_no_gpu(error == cudaSuccess ? cudaErrorNoDevice : error);
+}
+
+std::string cuda_versions() {
+  int runtime = 0;
+  int driver = 0;
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  return "CUDA " + version_text(runtime) + ", the driver's " + version_text(driver);
 }
 
 std::vector<gpu_info> list_gpus() {

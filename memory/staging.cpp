@@ -2,11 +2,20 @@
 
 #include <algorithm>
 #include <cassert>
+#include <thread>
 #include <utility>
 
 #include "memory/checksum.hpp"
 
 namespace gpurdma::memory {
+
+unsigned readers_for(unsigned threads) noexcept {
+  constexpr unsigned fewest = 2;
+  constexpr unsigned most = 12;
+  return std::clamp(threads / 2 + threads / 4, fewest, most);
+}
+
+unsigned default_readers() noexcept { return readers_for(std::thread::hardware_concurrency()); }
 
 staging_pool::staging_pool(source from, const staging_options& options) : from_{std::move(from)}, options_{options} {}
 

@@ -13,24 +13,26 @@ std::optional<int> read_numa_node(const std::filesystem::path& device) {
   return node < 0 ? std::nullopt : std::optional{node};
 }
 
-/// Of the file `resource`, which has a line "0xFIRST 0xLAST 0xFLAGS" for each address range.
-std::uint64_t read_bar_size(const std::filesystem::path& device, unsigned number) {
+/// Of the file `resource`, which has a line "0xFIRST 0xLAST 0xFLAGS" for each address range. The first six are those
+/// of the device's base address registers; a 64-bit one takes two. So a GPU's BAR1 is the second or the third (an H200
+/// whose BAR0 has 64 bits, measured), but always its largest.
+std::uint64_t read_largest_bar(const std::filesystem::path& device) {
+  constexpr int bars = 6;
   std::ifstream file{device / "resource"};
+  std::uint64_t largest = 0;
   std::string first;
   std::string last;
   std::string flags;
-  for (unsigned i = 0; i <= number; ++i) {
-    if (!(file >> first >> last >> flags)) {
+  for (int i = 0; i < bars && file >> first >> last >> flags; ++i) {
+    try {
+      const std::uint64_t begin = std::stoull(first, nullptr, 16);
+      const std::uint64_t end = std::stoull(last, nullptr, 16);
+      largest = std::max(largest, end > begin ? end - begin + 1 : 0);
+    } catch (const std::exception&) {
       return 0;
     }
   }
-  try {
-    const auto begin = std::stoull(first, nullptr, 16);
-    const auto end = std::stoull(last, nullptr, 16);
-    return end > begin ? end - begin + 1 : 0;
-  } catch (const std::exception&) {
-    return 0;
-  }
+  return largest;
 }
 
 /// `link` is a symbolic link to a device's folder, as sysfs has them.
@@ -40,7 +42,8 @@ std::optional<pci_device> read_device(const std::filesystem::path& link) {
   if (error) {
     return std::nullopt;
   }
-  pci_device found{.address = folder.filename(), .path = {}, .numa_node = read_numa_node(folder), .bar1_bytes = 0};
+  pci_device found{
+      .address = folder.filename(), .path = {}, .numa_node = read_numa_node(folder), .largest_bar_bytes = 0};
   for (const auto& part : folder) {
     // Before the host bridge comes where sysfs is; between the bridges there may be other things, of virtual machines.
     if (!found.path.empty() || part.string().starts_with("pci")) {
@@ -50,7 +53,7 @@ std::optional<pci_device> read_device(const std::filesystem::path& link) {
   if (found.path.empty()) {
     return std::nullopt;
   }
-  found.bar1_bytes = read_bar_size(folder, 1);
+  found.largest_bar_bytes = read_largest_bar(folder);
   return found;
 }
 

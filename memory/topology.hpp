@@ -13,10 +13,10 @@
 namespace gpurdma::memory {
 
 struct pci_device {
-  std::string address;            ///< "0000:17:00.0"
-  std::vector<std::string> path;  ///< from the host bridge ("pci0000:16") through bridges to the device itself
-  std::optional<int> numa_node;   ///< nothing where the machine has but one, or does not say
-  std::uint64_t bar1_bytes = 0;   ///< of the second address range; 0 if there is none
+  std::string address;                  ///< "0000:17:00.0"
+  std::vector<std::string> path;        ///< from the host bridge ("pci0000:16") through bridges to the device itself
+  std::optional<int> numa_node;         ///< nothing where the machine has but one, or does not say
+  std::uint64_t largest_bar_bytes = 0;  ///< of its address ranges; 0 if it has none
 };
 
 /// The PCI device at `address`, or nothing if there is none.

@@ -109,6 +109,14 @@ TEST_F(staging, forgets_a_buffer_that_could_not_be_had) {
   pool.give_back(a);
 }
 
+TEST(readers_for, leaves_threads_to_others) {
+  EXPECT_EQ(readers_for(0), 2U);  // unknown
+  EXPECT_EQ(readers_for(2), 2U);
+  EXPECT_EQ(readers_for(8), 6U);
+  EXPECT_EQ(readers_for(16), 12U);
+  EXPECT_EQ(readers_for(192), 12U);
+}
+
 TEST_F(staging, is_shared_by_many_threads_in_turn) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < 6; ++i) {

@@ -53,7 +53,15 @@ class topology : public testing::Test {
     tree.add_pci("pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0/0000:19:00.0", 0, bars);
     tree.add_pci("pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:01.0/0000:1a:00.0", 0);
     tree.add_pci("pci0000:16/0000:16:05.0/0000:20:00.0", 0);
-    tree.add_pci("pci0000:40/0000:40:01.0/0000:41:00.0", 0);
+    // The first range has 64 bits and takes two; the seventh is a ROM's.
+    tree.add_pci("pci0000:40/0000:40:01.0/0000:41:00.0", 0,
+                 "0x0000380000000000 0x0000380000ffffff 0x0000000000140204\n"
+                 "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+                 "0x0000382000000000 0x0000385fffffffff 0x000000000014220c\n"
+                 "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+                 "0x0000380001000000 0x0000380002ffffff 0x000000000014220c\n"
+                 "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+                 "0x0000000000000000 0x0000ffffffffffff 0x0000000000046200\n");
     tree.add_pci("pci0000:80/0000:80:01.0/0000:81:00.0", 1);
     tree.add_pci("pci0000:90/0000:90:01.0/0000:91:00.0", 1);
     tree.add_pci("pci0000:a0/0000:a0:01.0/0000:a1:00.0", -1);
@@ -73,13 +81,14 @@ TEST_F(topology, finds_a_device_its_path_and_its_memory) {
   EXPECT_EQ(gpu.address, "0000:19:00.0");
   EXPECT_THAT(gpu.path, ElementsAre("pci0000:16", "0000:16:01.0", "0000:17:00.0", "0000:18:00.0", "0000:19:00.0"));
   EXPECT_EQ(gpu.numa_node, 0);
-  EXPECT_EQ(gpu.bar1_bytes, std::uint64_t{128} << 30U);
+  EXPECT_EQ(gpu.largest_bar_bytes, std::uint64_t{128} << 30U);
+  EXPECT_EQ(at("0000:41:00.0").largest_bar_bytes, std::uint64_t{256} << 30U);
 }
 
 TEST_F(topology, says_what_it_does_not_know) {
   const auto device = at("0000:a1:00.0");
   EXPECT_EQ(device.numa_node, std::nullopt);
-  EXPECT_EQ(device.bar1_bytes, 0U);
+  EXPECT_EQ(device.largest_bar_bytes, 0U);
   EXPECT_FALSE(find_pci_device("0000:ff:00.0", tree.path()));
   EXPECT_FALSE(find_rdma_pci_device("mlx5_9", tree.path()));
 }
