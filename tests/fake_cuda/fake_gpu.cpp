@@ -4,12 +4,9 @@
 //
 // FAKE_GPU_LOST names a file: while it exists the GPU's context is lost.
 
-#include <sys/mman.h>
-
 #include <algorithm>
+#include <atomic>
 #include <bit>
-#include <cassert>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -39,13 +36,16 @@ const gpu_info& the_gpu() {
   return only;
 }
 
+/// Addresses at which nothing is mapped, nor will be: far from where the kernel and the sanitizers put things. (Pages
+/// without permissions would not do: ib_umem_get() pins them all the same.)
+std::uint64_t unmapped_address(std::size_t size) {
+  constexpr std::uint64_t page = 4096;
+  static std::atomic<std::uint64_t> next{0x2000'0000'0000};
+  return next.fetch_add((size + page - 1) / page * page);
+}
+
 /// What the allocation's `base` points to.
-struct storage {
-  explicit storage(std::size_t size)
-      : bytes(size), unmapped{mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)} {}
-  std::vector<std::byte> bytes;
-  void* unmapped;
-};
+using storage = std::vector<std::byte>;
 
 storage& storage_at(std::uint64_t base) { return *std::bit_cast<storage*>(base); }
 
@@ -78,23 +78,19 @@ std::uint64_t gpu::free_bytes() const { return info_.bytes; }
 void gpu::flush_inbound_writes() const {}
 
 cuda_memory::cuda_memory(gpu_ptr on, std::size_t size) : gpu_{std::move(on)}, size_{size} {
-  auto made = std::make_unique<storage>(size);
-  allocation_.address = std::bit_cast<std::uint64_t>(made->unmapped);
-  allocation_.base = std::bit_cast<std::uint64_t>(made.release());
+  allocation_.address = unmapped_address(size);
+  allocation_.base = std::bit_cast<std::uint64_t>(std::make_unique<storage>(size).release());
 }
-cuda_memory::~cuda_memory() {
-  const std::unique_ptr<storage> all{&storage_at(allocation_.base)};
-  munmap(all->unmapped, size_);
-}
+cuda_memory::~cuda_memory() { const std::unique_ptr<storage> bytes{&storage_at(allocation_.base)}; }
 std::shared_ptr<const dma_buf> cuda_memory::export_dma_buf() {
   throw std::system_error{std::make_error_code(std::errc::operation_not_supported),
                           gpu_->info().label() + " exports no dma-buf"};
 }
 void cuda_memory::write(std::size_t offset, std::span<const std::byte> from) {
-  std::ranges::copy(from, std::span{storage_at(allocation_.base).bytes}.subspan(offset).begin());
+  std::ranges::copy(from, std::span{storage_at(allocation_.base)}.subspan(offset).begin());
 }
 void cuda_memory::read(std::size_t offset, std::span<std::byte> to) const {
-  std::ranges::copy(std::span{storage_at(allocation_.base).bytes}.subspan(offset, to.size()), to.begin());
+  std::ranges::copy(std::span{storage_at(allocation_.base)}.subspan(offset, to.size()), to.begin());
 }
 transfer_plan cuda_memory::plan() const noexcept {
   return {.piece = checksum_block_size, .readers = 1, .step = checksum_block_size};
@@ -122,20 +118,20 @@ class writer final : public content_writer {
 }  // namespace
 
 std::unique_ptr<content_writer> cuda_memory::make_writer(const std::stop_token& /*stop*/) {
-  return std::make_unique<writer>(storage_at(allocation_.base).bytes);
+  return std::make_unique<writer>(storage_at(allocation_.base));
 }
 void cuda_memory::fill(std::size_t offset, std::size_t size, std::byte value) {
-  std::ranges::fill(std::span{storage_at(allocation_.base).bytes}.subspan(offset, size), value);
+  std::ranges::fill(std::span{storage_at(allocation_.base)}.subspan(offset, size), value);
 }
 void cuda_memory::fill_counting(std::size_t offset, std::size_t size) {
-  const auto part = std::span{storage_at(allocation_.base).bytes}.subspan(offset, size);
+  const auto part = std::span{storage_at(allocation_.base)}.subspan(offset, size);
   for (std::size_t i = 0; i < size; ++i) {
     constexpr std::size_t word = sizeof(std::uint64_t);
     part[i] = static_cast<std::byte>(((offset + i) / word) >> (8 * ((offset + i) % word)));
   }
 }
 void cuda_memory::checksum_blocks(std::size_t first, std::span<std::uint32_t> sums) const {
-  const auto bytes = std::span{storage_at(allocation_.base).bytes}.subspan(first * checksum_block_size);
+  const auto bytes = std::span{storage_at(allocation_.base)}.subspan(first * checksum_block_size);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const auto rest = bytes.subspan(i * checksum_block_size);
     sums[i] = crc32c(rest.first(std::min(rest.size(), checksum_block_size)));

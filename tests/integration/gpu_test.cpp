@@ -65,6 +65,7 @@ TEST(Gpu, ThatCannotBeReachedIsServedAsACopyWhereThatIsAllowed) {
   ASSERT_TRUE(client.connect());
   EXPECT_TRUE(client.open("gpu").staged);
   EXPECT_FALSE(client.open("host").staged);
+  client.disconnect();
   EXPECT_EQ(server.stop(), 0);
 }
 
@@ -93,6 +94,7 @@ TEST(Gpu, ThatFailsTakesItsBuffersOutOfServiceAndNoOthers) {
   EXPECT_EQ(refused.status, 3);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("out of service"), HasSubstr("buffer_unavailable")));
   EXPECT_THAT(read_buffer(self_address(), {"--list"}).out, testing::Not(HasSubstr("gpu")));
+  client.disconnect();
   EXPECT_EQ(server.stop(), 0);
 }
 
