@@ -134,11 +134,11 @@ void reader::on_lease(const protocol::lease& given) {
   }
   renew_in_time();
   began_ = clock::now();
+  stalled();  // before the first request, which may lose the link, and then ends this as well
   if (options_.verify) {
     checksums_until_ = plan_->first_block();
     fetch_checksums();
   }
-  stalled();
   post_reads();
 }
 
@@ -343,9 +343,6 @@ void reader::release() {
 }
 
 void reader::stalled() {
-  if (closing_) {
-    return;  // the link was lost while more was asked for
-  }
   // Armed again whenever a READ completes.
   stall_.expires_after(options_.timeout);
   stall_.async_wait([this](const boost::system::error_code& error) {
