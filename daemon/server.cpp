@@ -22,6 +22,14 @@ constexpr unsigned loading_threads = 2;
 // Connections that a session may have; a reader wants one per queue pair and rail.
 constexpr std::size_t connections_per_session = 16;
 
+device_list list_devices() {
+  device_list found{rdma_get_devices(nullptr), &rdma_free_devices};
+  if (!found) {
+    rdma::fail(rdma::last_error(), "cannot list the RDMA devices");
+  }
+  return found;
+}
+
 }  // namespace
 
 server::server(boost::asio::io_context& io, config settings)
@@ -35,7 +43,7 @@ server::server(boost::asio::io_context& io, config settings)
       progress_timer_{io},
       incarnation_{std::bit_cast<std::uint64_t>(random_bytes<std::array<std::byte, 8>>())},
       channel_{io},
-      contexts_{rdma_get_devices(nullptr), &rdma_free_devices},
+      contexts_{list_devices()},
       registrations_{registrars_, closers_, settings_.keys, give_up_loading_.get_token()},
       serving_{.io = io_, .closers = closers_, .settings = settings_, .pool = pool_, .registrations = registrations_},
       gpus_{io, [this](const memory::gpu& which, const std::string& why) { on_gpu_lost(which, why); }} {

@@ -27,6 +27,8 @@
 
 namespace gpurdma::daemon {
 
+using device_list = std::unique_ptr<ibv_context*, void (*)(ibv_context**)>;
+
 class server {
  public:
   /// Opens the devices and binds the addresses. Throws std::system_error.
@@ -38,6 +40,9 @@ class server {
 
   /// Loads and registers, then listens. The reactor runs until a signal or a failure to start has ended everything.
   void start();
+
+  /// As the first signal does. On the reactor.
+  void stop();
 
   /// Whether it never became ready.
   [[nodiscard]] bool failed() const noexcept { return failed_; }
@@ -55,7 +60,6 @@ class server {
 
   void on_signal();
   void wait_for_signal();
-  void stop();
   void end_if_empty();
 
   void on_request(rdma::cm_id id, const rdma::cm_event& event);
@@ -80,7 +84,7 @@ class server {
   std::uint64_t incarnation_;
 
   rdma::cm_event_channel channel_;
-  std::unique_ptr<ibv_context*, void (*)(ibv_context**)> contexts_;  ///< librdmacm closes none of them meanwhile
+  device_list contexts_;  ///< librdmacm closes none of them meanwhile
   std::map<ibv_context*, std::unique_ptr<rdma::device>> devices_;
   std::map<ibv_context*, principal_domain_ptr> anonymous_domains_;
   buffer_pool pool_;
