@@ -59,6 +59,7 @@ bool is_gpu_lost(const std::error_code& error) noexcept {
   return error.category() == cuda_category() && error.value() == lost_context;
 }
 std::optional<std::string> cuda_unavailable() { return std::nullopt; }
+std::string cuda_versions() { return "CUDA of tests"; }
 std::vector<gpu_info> list_gpus() { return {the_gpu()}; }
 gpu_ptr find_gpu(std::string_view selector) {
   static const auto only = std::make_shared<gpu>(the_gpu());
