@@ -207,18 +207,26 @@ void session::end_lease(std::map<std::uint64_t, lease>::iterator which, std::str
   with_.registrations.release(std::move(key), std::move(then));
 }
 
-void session::revoke(const memory::gpu& gpu, const std::string& why) {
+std::vector<std::uint64_t> session::revoke(const memory::gpu& gpu) {
+  std::vector<std::uint64_t> revoked;
   for (auto next = leases_.begin(); next != leases_.end();) {
     const auto current = next++;
     if (current->second.registration->version().gpu.get() == &gpu) {
-      tell({.kind = protocol::notice_kind::lease_revoked,
-            .code = protocol::errc::buffer_unavailable,
-            .lease_id = current->first,
-            .sentence = why});
+      revoked.push_back(current->first);
       end_lease(current, "revoked", [] {});
     }
   }
   arm_expiry();
+  return revoked;
+}
+
+void session::tell_revoked(const std::vector<std::uint64_t>& leases, const std::string& why) {
+  for (const auto id : leases) {
+    tell({.kind = protocol::notice_kind::lease_revoked,
+          .code = protocol::errc::buffer_unavailable,
+          .lease_id = id,
+          .sentence = why});
+  }
 }
 
 void session::end_expired() {
