@@ -4,9 +4,16 @@
 //
 // FAKE_GPU_LOST names a file: while it exists the GPU's context is lost.
 
+#include "tests/fake_cuda/fake_gpu.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -44,8 +51,28 @@ std::uint64_t unmapped_address(std::size_t size) {
   return next.fetch_add((size + page - 1) / page * page);
 }
 
-/// What the allocation's `base` points to.
-using storage = std::vector<std::byte>;
+/// What the allocation's `base` points to: its bytes, as pages of a descriptor that stands for the dma-buf.
+struct storage {
+  explicit storage(std::size_t size) : fd{memfd_create("fake GPU", MFD_CLOEXEC)} {
+    void* pages = MAP_FAILED;
+    if (ftruncate(fd, static_cast<off_t>(size)) == 0) {
+      pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    if (pages == MAP_FAILED) {
+      throw std::system_error{errno, std::system_category(), "the fake GPU has no memory"};
+    }
+    bytes = {static_cast<std::byte*>(pages), size};
+  }
+  storage(const storage&) = delete;
+  storage& operator=(const storage&) = delete;
+  ~storage() {
+    munmap(bytes.data(), bytes.size());
+    ::close(fd);
+  }
+
+  int fd;
+  std::span<std::byte> bytes;
+};
 
 storage& storage_at(std::uint64_t base) { return *std::bit_cast<storage*>(base); }
 
@@ -79,19 +106,25 @@ std::uint64_t gpu::free_bytes() const { return info_.bytes; }
 void gpu::flush_inbound_writes() const {}
 
 cuda_memory::cuda_memory(gpu_ptr on, std::size_t size) : gpu_{std::move(on)}, size_{size} {
-  allocation_.address = unmapped_address(size);
-  allocation_.base = std::bit_cast<std::uint64_t>(std::make_unique<storage>(size).release());
+  auto made = std::make_unique<storage>(size);
+  allocation_.address =
+      fake_cuda::exports_dma_bufs ? std::bit_cast<std::uint64_t>(made->bytes.data()) : unmapped_address(size);
+  allocation_.base = std::bit_cast<std::uint64_t>(made.release());
 }
-cuda_memory::~cuda_memory() { const std::unique_ptr<storage> bytes{&storage_at(allocation_.base)}; }
+cuda_memory::~cuda_memory() { const std::unique_ptr<storage> all{&storage_at(allocation_.base)}; }
 std::shared_ptr<const dma_buf> cuda_memory::export_dma_buf() {
+  const auto& all = storage_at(allocation_.base);
+  if (allocation_.address == std::bit_cast<std::uint64_t>(all.bytes.data())) {
+    return std::make_shared<dma_buf>(fcntl(all.fd, F_DUPFD_CLOEXEC, 0), 0, size_);
+  }
   throw std::system_error{std::make_error_code(std::errc::operation_not_supported),
                           gpu_->info().label() + " exports no dma-buf"};
 }
 void cuda_memory::write(std::size_t offset, std::span<const std::byte> from) {
-  std::ranges::copy(from, std::span{storage_at(allocation_.base)}.subspan(offset).begin());
+  std::ranges::copy(from, storage_at(allocation_.base).bytes.subspan(offset).begin());
 }
 void cuda_memory::read(std::size_t offset, std::span<std::byte> to) const {
-  std::ranges::copy(std::span{storage_at(allocation_.base)}.subspan(offset, to.size()), to.begin());
+  std::ranges::copy(storage_at(allocation_.base).bytes.subspan(offset, to.size()), to.begin());
 }
 transfer_plan cuda_memory::plan() const noexcept {
   return {.piece = checksum_block_size, .readers = 1, .step = checksum_block_size};
@@ -119,20 +152,20 @@ class writer final : public content_writer {
 }  // namespace
 
 std::unique_ptr<content_writer> cuda_memory::make_writer(const std::stop_token& /*stop*/) {
-  return std::make_unique<writer>(storage_at(allocation_.base));
+  return std::make_unique<writer>(storage_at(allocation_.base).bytes);
 }
 void cuda_memory::fill(std::size_t offset, std::size_t size, std::byte value) {
-  std::ranges::fill(std::span{storage_at(allocation_.base)}.subspan(offset, size), value);
+  std::ranges::fill(storage_at(allocation_.base).bytes.subspan(offset, size), value);
 }
 void cuda_memory::fill_counting(std::size_t offset, std::size_t size) {
-  const auto part = std::span{storage_at(allocation_.base)}.subspan(offset, size);
+  const auto part = storage_at(allocation_.base).bytes.subspan(offset, size);
   for (std::size_t i = 0; i < size; ++i) {
     constexpr std::size_t word = sizeof(std::uint64_t);
     part[i] = static_cast<std::byte>(((offset + i) / word) >> (8 * ((offset + i) % word)));
   }
 }
 void cuda_memory::checksum_blocks(std::size_t first, std::span<std::uint32_t> sums) const {
-  const auto bytes = std::span{storage_at(allocation_.base)}.subspan(first * checksum_block_size);
+  const auto bytes = storage_at(allocation_.base).bytes.subspan(first * checksum_block_size);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const auto rest = bytes.subspan(i * checksum_block_size);
     sums[i] = crc32c(rest.first(std::min(rest.size(), checksum_block_size)));
