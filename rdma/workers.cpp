@@ -20,7 +20,8 @@ void workers::run(job work, completion done) {
                         error = std::current_exception();
                       }
                       work = {};  // what the job holds goes here, not on the reactor
-                      boost::asio::post(reactor_, [done = std::move(done), error] { done(error); });
+                      // Of the exception nothing stays here: the reactor alone has it from now on, and ends it.
+                      boost::asio::post(reactor_, [done = std::move(done), error = std::move(error)] { done(error); });
                     });
 }
 
