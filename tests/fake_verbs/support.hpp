@@ -32,7 +32,7 @@ inline constexpr std::size_t buffer_size = (2U << 20U) + 4321;
 /// Reads it, in many chunks.
 [[nodiscard]] client::options reader_settings();
 /// What a read of it brings.
-[[nodiscard]] std::vector<std::byte> numbers();
+[[nodiscard]] const std::vector<std::byte>& numbers();
 
 /// A server on a thread of its own.
 class running_server {
