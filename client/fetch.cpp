@@ -1,7 +1,6 @@
 #include "client/fetch.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -22,12 +21,6 @@ std::size_t count_slots(const options& asked, const protocol::lease& lent, std::
   const auto chunks = (lent.length + chunk_size - 1) / chunk_size + 1;
   return std::min<std::uint64_t>(std::uint64_t{2} * asked.depth, chunks);
 }
-
-/// Bytes that turned out wrong, as opposed to bytes that could not be written.
-class wrong_data : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 }  // namespace
 
@@ -134,8 +127,7 @@ void fetch::take(std::span<const std::byte> bytes, const chunk& what, std::optio
   }
   if (expected) {
     if (running_crc_ != *expected) {
-      throw wrong_data{"data WRONG: the checksum of block " + std::to_string(what.block) + " (" +
-                       std::to_string(lease_.block_size) + " bytes each) of '" + options_.buffer + "' does not match"};
+      throw wrong_data{what.block, lease_.block_size, options_.buffer};
     }
     const auto begin = what.block * lease_.block_size;
     verified_ += what.offset + what.length - begin;
@@ -149,13 +141,7 @@ void fetch::on_taken(const std::exception_ptr& error) {
     return;
   }
   if (error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const wrong_data& e) {
-      fail({exit_status::data_wrong, e.what()});
-    } catch (const std::exception& e) {
-      fail({exit_status::cannot_write, e.what()});
-    }
+    fail(failure_of(error));
     return;
   }
   const auto& taken = slots_.at(chunks_taken_ % slots_.size()).what;

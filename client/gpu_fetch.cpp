@@ -8,15 +8,6 @@
 #include "memory/checksum.hpp"
 
 namespace gpurdma::client {
-namespace {
-
-/// Bytes that turned out wrong, as opposed to a GPU that could not look at them.
-class wrong_data : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-}  // namespace
 
 gpu_fetch::gpu_fetch(const options& asked, const protocol::lease& lent, const memory::gpu_ptr& gpu,
                      std::uint32_t read_size, link& over, rdma::workers& worker, transfer_handler& handler)
@@ -110,8 +101,7 @@ void gpu_fetch::check() {
       continue;
     }
     if (found[i] != checksums_[i]) {
-      throw wrong_data{"data WRONG: the checksum of block " + std::to_string(block) + " (" +
-                       std::to_string(lease_.block_size) + " bytes each) of '" + options_.buffer + "' does not match"};
+      throw wrong_data{block, lease_.block_size, options_.buffer};
     }
     verified_ += std::min<std::uint64_t>(lease_.block_size, lease_.buffer_size - block * lease_.block_size);
   }
@@ -121,19 +111,13 @@ void gpu_fetch::on_checked(const std::exception_ptr& error) {
   if (stopped_) {
     return;
   }
-  if (!error) {
-    ended_ = std::chrono::steady_clock::now();
-    done_ = true;
-    handler_.on_transferred();
+  if (error) {
+    fail(failure_of(error));
     return;
   }
-  try {
-    std::rethrow_exception(error);
-  } catch (const wrong_data& e) {
-    fail({exit_status::data_wrong, e.what()});
-  } catch (const std::exception& e) {
-    fail({exit_status::cannot_write, e.what()});
-  }
+  ended_ = std::chrono::steady_clock::now();
+  done_ = true;
+  handler_.on_transferred();
 }
 
 void gpu_fetch::fail(failure why) {

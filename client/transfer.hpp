@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <stdexcept>
+#include <string>
 
 #include "client/failure.hpp"
 #include "client/outcome.hpp"
@@ -36,5 +39,15 @@ class transfer {
   /// Adds what it came to.
   virtual void report(outcome& to) const = 0;
 };
+
+/// Bytes that turned out wrong, as opposed to bytes that could not be put where they belong.
+class wrong_data : public std::runtime_error {
+ public:
+  /// The checksum of block `block`, of `block_size` bytes, of `buffer` does not match.
+  wrong_data(std::uint64_t block, std::uint32_t block_size, const std::string& buffer);
+};
+
+/// What an exception of a transfer's worker comes to: data_wrong for wrong_data, cannot_write for all else.
+[[nodiscard]] failure failure_of(const std::exception_ptr& error);
 
 }  // namespace gpurdma::client
