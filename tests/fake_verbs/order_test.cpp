@@ -27,6 +27,28 @@ class order_of_events : public over_fake_verbs {
   void wait_for_the_request() {
     ASSERT_TRUE(fake.wait_until([&] { return fake.live(host::server, "queue pair") == 1; }));
   }
+  /// Twice each, at `where`; `expect_lost` is given the result of each read that this ended.
+  template <typename Expect>
+  void bring_each_event_in_the_middle_of_a_read(host where, Expect expect_lost) {
+    const running_server server{fake, server_settings()};
+    for (const auto type : all_events) {
+      SCOPED_TRACE(rdma_event_str(type));
+      fake.hold_reads(host::client);
+      running_reader reader{fake, reader_settings()};
+      wait_for_reads();
+      fake.deliver(type, where);
+      fake.deliver(type, where);
+      fake.release_reads(host::client);
+      const auto result = reader.result();
+      if (!result.good()) {
+        expect_reported(result);
+        expect_lost(result);
+      }
+      wait_for_clients_to_be_gone();
+    }
+    expect_good(read(fake));
+    EXPECT_TRUE(server.running());
+  }
 };
 
 TEST_F(order_of_events, does_not_need_established_where_a_message_comes) {
@@ -118,43 +140,12 @@ TEST_F(order_of_events, does_not_need_timewait_exit_nor_disconnected) {
 }
 
 TEST_F(order_of_events, may_bring_any_event_to_a_reader_in_the_middle_of_its_read) {
-  const running_server server{fake, server_settings()};
-  for (const auto type : all_events) {
-    SCOPED_TRACE(rdma_event_str(type));
-    fake.hold_reads(host::client);
-    running_reader reader{fake, reader_settings()};
-    wait_for_reads();
-    fake.deliver(type, host::client);
-    fake.deliver(type, host::client);
-    fake.release_reads(host::client);
-    const auto result = reader.result();
-    if (!result.good()) {
-      expect_reported(result);
-      EXPECT_EQ(result.status(), exit_status::transfer_failed);
-    }
-    wait_for_clients_to_be_gone();
-  }
-  expect_good(read(fake));
+  bring_each_event_in_the_middle_of_a_read(
+      host::client, [](const read_result& lost) { EXPECT_EQ(lost.status(), exit_status::transfer_failed); });
 }
 
 TEST_F(order_of_events, may_bring_any_event_to_the_server_in_the_middle_of_a_read) {
-  const running_server server{fake, server_settings()};
-  for (const auto type : all_events) {
-    SCOPED_TRACE(rdma_event_str(type));
-    fake.hold_reads(host::client);
-    running_reader reader{fake, reader_settings()};
-    wait_for_reads();
-    fake.deliver(type, host::server);
-    fake.deliver(type, host::server);
-    fake.release_reads(host::client);
-    const auto result = reader.result();
-    if (!result.good()) {
-      expect_reported(result);
-    }
-    wait_for_clients_to_be_gone();
-  }
-  expect_good(read(fake));
-  EXPECT_TRUE(server.running());
+  bring_each_event_in_the_middle_of_a_read(host::server, [](const read_result&) {});
 }
 
 TEST_F(order_of_events, may_bring_any_event_to_a_reader_that_waits_for_the_answer) {
