@@ -34,7 +34,7 @@ struct buffer_version {
   std::unique_ptr<staged_copy> staging;  ///< null where it is not allowed
 
   /// Whether some adapter serves a copy instead of the GPU's memory.
-  [[nodiscard]] bool staged() const noexcept { return staging && staging->exists(); }
+  [[nodiscard]] bool staged() const noexcept { return staging && staging->get() != nullptr; }
 };
 using buffer_version_ptr = std::shared_ptr<const buffer_version>;
 

@@ -9,7 +9,7 @@ namespace gpurdma::daemon {
 const memory::host_memory& staged_copy::of(const memory::buffer_memory& original,
                                            const memory::content_checksums& loaded) {
   const std::lock_guard lock{making_};
-  if (!exists_) {
+  if (!copy_) {
     auto made = std::make_unique<memory::host_memory>(original.size());
     original.read(0, made->bytes());
     if (memory::checksum(*made, std::stop_token{}) != loaded) {
@@ -17,7 +17,7 @@ const memory::host_memory& staged_copy::of(const memory::buffer_memory& original
                               "the copy of the GPU's memory is not what was loaded into it"};
     }
     copy_ = std::move(made);
-    exists_ = true;
+    made_ = copy_.get();
   }
   return *copy_;
 }

@@ -19,14 +19,13 @@ class staged_copy {
   /// (io_error) a copy that is not what was loaded.
   [[nodiscard]] const memory::host_memory& of(const memory::buffer_memory& original,
                                               const memory::content_checksums& loaded);
-  [[nodiscard]] bool exists() const noexcept { return exists_; }
-  /// The copy, or null.
-  [[nodiscard]] const memory::host_memory* get() const noexcept { return exists_ ? copy_.get() : nullptr; }
+  /// The copy, or null before the first call of of() returned.
+  [[nodiscard]] const memory::host_memory* get() const noexcept { return made_; }
 
  private:
   std::mutex making_;
   std::unique_ptr<memory::host_memory> copy_;
-  std::atomic<bool> exists_{false};
+  std::atomic<const memory::host_memory*> made_{nullptr};
 };
 
 }  // namespace gpurdma::daemon
