@@ -1,5 +1,6 @@
 #include "client/link.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -27,6 +28,10 @@ rdma::connection_settings connection_settings(std::uint32_t reads) {
 
 }  // namespace
 
+std::string sentence_of(const protocol::error& e) {
+  return e.sentence + " (" + std::string{protocol::name_of(e.code)} + ")";
+}
+
 link::link(boost::asio::io_context& io, rdma::workers& closers, settings s, link_handler& handler)
     : io_{io}, closers_{closers}, settings_{s}, handler_{handler}, channel_{io}, timer_{io} {}
 
@@ -34,6 +39,19 @@ link::~link() = default;
 
 std::string link::peer() const {
   return next_address_ == 0 ? std::string{} : addresses_.at(next_address_ - 1).to_string();
+}
+
+std::optional<failure> link::read(std::uint32_t tag, std::uint64_t local, std::uint32_t lkey,
+                                  const protocol::lease& from, std::uint64_t offset, std::uint32_t length) {
+  if (const auto why = connection_->read(tag, local, lkey, from.address + offset, from.rkey, length)) {
+    return failure{exit_status::transfer_failed, "cannot post a READ: " + why.message()};
+  }
+  return std::nullopt;
+}
+
+std::uint32_t link::longest_read(std::uint32_t wanted, const protocol::lease& of) const {
+  const std::uint64_t longest = device_->max_message_size(connection_->port());
+  return static_cast<std::uint32_t>(std::min({std::uint64_t{wanted}, longest, of.length}));
 }
 
 void link::connect(std::vector<rdma::endpoint> addresses) {

@@ -39,6 +39,9 @@ class link_handler {
   ~link_handler() = default;
 };
 
+/// For a person.
+[[nodiscard]] std::string sentence_of(const protocol::error& e);
+
 class link final : private rdma::cm_event_handler, private rdma::connection_handler {
  public:
   struct settings {
@@ -57,8 +60,12 @@ class link final : private rdma::cm_event_handler, private rdma::connection_hand
   using answer = std::function<void(const protocol::body&)>;
   /// `then` gets the answer, which belongs to the request, or an `error`; nothing once the link is lost or closed.
   void request(protocol::body what, answer then);
-  [[nodiscard]] rdma::connection& connection() noexcept { return *connection_; }
-  [[nodiscard]] rdma::device& device() noexcept { return *device_; }
+  /// READs `length` bytes from `offset` of what `from` lends to `local`. `tag` comes back in on_read_done.
+  [[nodiscard]] std::optional<failure> read(std::uint32_t tag, std::uint64_t local, std::uint32_t lkey,
+                                            const protocol::lease& from, std::uint64_t offset, std::uint32_t length);
+  /// Bytes: `wanted`, or less where the device's messages or the lease are shorter. Throws std::system_error.
+  [[nodiscard]] std::uint32_t longest_read(std::uint32_t wanted, const protocol::lease& of) const;
+  [[nodiscard]] const rdma::connection& connection() const noexcept { return *connection_; }
   [[nodiscard]] ibv_pd& domain() noexcept { return *domain_; }
   [[nodiscard]] std::string peer() const;
 

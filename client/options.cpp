@@ -86,8 +86,12 @@ std::optional<options> parse_options(int argc, const char* const* argv, int& sta
   app.add_option("--depth", asked.depth, "READs under way at once")
       ->check(CLI::Range(1U, 1024U))
       ->capture_default_str();
-  std::uint64_t chunk = asked.chunk;
-  add_size(app, "--chunk", "Bytes of one READ, 4KiB to 64MiB (1MiB)", [&](std::uint64_t v) { chunk = v; });
+  std::uint64_t size = asked.read_size;
+  add_size(app, "--size", "Bytes of one READ, 4KiB to 64MiB (1MiB)", [&](std::uint64_t v) { size = v; });
+  app.add_flag("--bench", asked.bench, "Measure READs into memory; the bytes are not looked at");
+  constexpr std::uint32_t most_reads = 10'000'000;
+  auto* const count = app.add_option("--count", asked.count, "READs that --bench measures");
+  count->check(CLI::Range(1U, most_reads))->capture_default_str()->needs("--bench");
   app.add_option("--timeout", timeout_s, "Seconds that each wait for the server may take")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
@@ -98,29 +102,31 @@ std::optional<options> parse_options(int argc, const char* const* argv, int& sta
     return std::nullopt;
   }
   const auto at = parse_target(where);
-  constexpr std::uint64_t least_chunk = 4096;
-  constexpr std::uint64_t most_chunk = std::uint64_t{64} << 20U;
+  constexpr std::uint64_t least_size = 4096;
+  constexpr std::uint64_t most_size = std::uint64_t{64} << 20U;
   if (!at) {
     status = fail_usage("'" + where + "' is no target; write HOST[:PORT]/BUFFER, such as gpu-node-1/weights or " +
                         "'[2001:db8::7]:7471/weights'");
   } else if (asked.list != at->buffer.empty()) {
     status = fail_usage(asked.list ? "--list lists all buffers: give HOST[:PORT] alone"
                                    : "which buffer? write HOST[:PORT]/BUFFER, or --list HOST[:PORT]");
-  } else if (chunk < least_chunk || chunk > most_chunk) {
-    status = fail_usage("--chunk must be from 4KiB to 64MiB");
+  } else if (size < least_size || size > most_size) {
+    status = fail_usage("--size must be from 4KiB to 64MiB");
   } else if (std::isnan(timeout_s)) {  // which lies in every range
     status = fail_usage("--timeout must be a number of seconds");
   } else if (asked.output == "") {
     status = fail_usage("--output needs the name of a file, or -");
   } else if (asked.list && asked.output) {
     status = fail_usage("--list prints to standard output; it takes no -o");
+  } else if (asked.bench && (asked.list || asked.output)) {
+    status = fail_usage("--bench reads into memory alone; it takes no --list and no -o");
   } else if (asked.json && asked.output == "-") {
     status = fail_usage("--json and -o - both want standard output");
   } else {
     asked.host = at->host;
     asked.port = at->port;
     asked.buffer = at->buffer;
-    asked.chunk = static_cast<std::uint32_t>(chunk);
+    asked.read_size = static_cast<std::uint32_t>(size);
     asked.timeout = std::chrono::milliseconds{static_cast<std::int64_t>(timeout_s * 1000)};
     return asked;
   }

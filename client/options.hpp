@@ -19,7 +19,9 @@ struct options {
   bool verify = true;
   bool json = false;
   std::uint32_t depth = 16;                   ///< READs under way at once
-  std::uint32_t chunk = 1U << 20U;            ///< bytes of one READ
+  std::uint32_t read_size = 1U << 20U;        ///< bytes of one READ
+  bool bench = false;                         ///< READs into memory, timed
+  std::uint32_t count = 1000;                 ///< READs of a bench
   std::chrono::milliseconds timeout{10'000};  ///< of each wait for the server
 };
 

@@ -8,36 +8,20 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "client/failure.hpp"
 #include "client/link.hpp"
 #include "client/options.hpp"
-#include "client/read_plan.hpp"
+#include "client/outcome.hpp"
 #include "client/sink.hpp"
-#include "memory/host_memory.hpp"
-#include "rdma/memory_region.hpp"
+#include "client/transfer.hpp"
 #include "rdma/workers.hpp"
 
 namespace gpurdma::client {
 
-/// What a read came to.
-struct outcome {
-  std::optional<failure> failed;
-  std::uint64_t bytes = 0;     ///< read and handed on
-  std::uint64_t verified = 0;  ///< of them, in blocks whose checksum was right
-  double seconds = 0;          ///< from the first READ to the last byte handed on
-  std::string peer;
-  std::uint64_t version = 0;
-  std::vector<protocol::listing::entry> buffers;  ///< of --list
-};
-
-class reader final : private link_handler {
+class reader final : private link_handler, private transfer_handler {
  public:
   /// Throws std::system_error: no RDMA device, or the output cannot be made.
   reader(boost::asio::io_context& io, const options& asked, std::unique_ptr<sink> to);
@@ -50,16 +34,13 @@ class reader final : private link_handler {
   [[nodiscard]] const outcome& result() const noexcept { return outcome_; }
 
  private:
-  struct slot {
-    chunk what;
-    bool arrived = false;
-  };
-
   void on_connected() override;
   void on_read_done(std::uint32_t tag, std::error_code result) override;
   void on_notice(const protocol::notice& what) override;
   void on_lost(failure why) override;
-  void on_closed() override;
+  void on_closed() override {}
+  void on_transferred() override;
+  void on_transfer_failed(failure why) override;
 
   void resolve();
   void list_after(const std::string& name);
@@ -67,19 +48,10 @@ class reader final : private link_handler {
   void on_lease(const protocol::lease& given);
   [[nodiscard]] bool is_credible(const protocol::lease& given) const;
   void renew_in_time();
-  void prepare_slots();
-  void fetch_checksums();
-  void post_reads();
-  void post_read(std::uint32_t index);
-  void take_arrived();
-  void on_taken(const std::exception_ptr& error);
-  /// On the worker: checks and hands on one chunk.
-  void take(std::span<const std::byte> bytes, const chunk& what, std::optional<std::uint32_t> expected);
-  void finish_reading();
   void release();
   void stop_heeding_signals();
   void stalled();
-  void fail(exit_status status, std::string what);
+  void fail(failure why);
   void close();
 
   boost::asio::io_context& io_;
@@ -92,22 +64,10 @@ class reader final : private link_handler {
   rdma::workers worker_;
   std::unique_ptr<sink> sink_;
 
-  std::optional<memory::host_memory> buffer_;  ///< the slots, each options_.chunk long
   link link_;
-  std::optional<rdma::memory_region> region_;  ///< of buffer_, in link_'s domain
-
   protocol::lease lease_;
-  std::optional<read_plan> plan_;
-  std::vector<slot> slots_;                           ///< a ring in the order of the plan
-  std::uint64_t chunks_posted_ = 0;                   ///< chunk n is in slot n % slots
-  std::uint64_t chunks_taken_ = 0;                    ///< written and checked
-  bool taking_ = false;                               ///< the worker has a chunk
-  std::map<std::uint64_t, std::uint32_t> checksums_;  ///< of blocks ahead
-  std::uint64_t checksums_until_ = 0;                 ///< the first block not asked for
-  bool checksums_asked_ = false;
-  std::uint32_t running_crc_ = 0;  ///< of the current block; the worker's
-  std::uint64_t verified_ = 0;     ///< bytes; the worker's
-  std::chrono::steady_clock::time_point began_;
+  std::unique_ptr<transfer> transfer_;
+  std::chrono::steady_clock::time_point connecting_since_;
   bool complete_ = false;   ///< every byte was read, checked and written: the server is not needed any more
   bool sink_busy_ = false;  ///< the worker commits the output
   bool link_lost_ = false;

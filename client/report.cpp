@@ -3,11 +3,31 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/src.hpp>
+#include <cstdio>
 #include <vector>
 
 namespace gpurdma::client {
 
+namespace {
+
+std::string bench_summary(const outcome& of) {
+  const auto& b = *of.bench;
+  constexpr double mebibyte = 1U << 20U;
+  std::array<char, 200> text{};
+  std::snprintf(text.data(), text.size(),
+                "%.1f MiB/s; latency %.1f us median, %.1f least, 99 %% within %.1f; first lease after %.1f ms",
+                static_cast<double>(of.bytes) / mebibyte / of.seconds, b.latency_median, b.latency_min, b.latency_p99,
+                of.seconds_to_lease * 1000);
+  return std::to_string(b.reads) + " READs of " + std::to_string(b.read_size) + " bytes, " + std::to_string(b.depth) +
+         " at once: " + text.data();
+}
+
+}  // namespace
+
 std::string summary(const outcome& of) {
+  if (of.bench) {
+    return bench_summary(of);
+  }
   std::string text = "read " + std::to_string(of.bytes) + " bytes, ";
   if (of.verified == of.bytes) {
     return text + "data OK";
@@ -52,8 +72,18 @@ std::string json(const options& asked, const outcome& of) {
     top["buffer"] = asked.buffer;
     top["version"] = of.version;
     top["bytes"] = of.bytes;
-    top["bytes_verified"] = of.verified;
     top["seconds"] = of.seconds;
+    top["seconds_to_lease"] = of.seconds_to_lease;
+    if (!asked.bench) {
+      top["bytes_verified"] = of.verified;
+    }
+    if (of.bench) {
+      const auto& b = *of.bench;
+      top["reads"] = b.reads;
+      top["read_size"] = b.read_size;
+      top["depth"] = b.depth;
+      top["latency_us"] = {{"min", b.latency_min}, {"median", b.latency_median}, {"p99", b.latency_p99}};
+    }
   }
   return boost::json::serialize(top);
 }

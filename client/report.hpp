@@ -3,7 +3,7 @@
 #include <string>
 
 #include "client/options.hpp"
-#include "client/reader.hpp"
+#include "client/outcome.hpp"
 
 namespace gpurdma::client {
 

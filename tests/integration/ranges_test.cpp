@@ -57,6 +57,17 @@ class Ranges : public testing::Test {
   }
 };
 
+TEST_F(Ranges, AreMeasuredByABench) {
+  const auto bench = read_buffer(self_address() + "/odd", {"--bench", "--size", "1MiB", "--depth", "4", "--count", "50",
+                                                           "--offset", "1", "--json"});
+  EXPECT_EQ(bench.status, 0) << bench.err;
+  EXPECT_THAT(bench.out, HasSubstr("\"reads\":50,\"read_size\":1048576,\"depth\":4"));
+  EXPECT_THAT(bench.out, HasSubstr("\"bytes\":52428800"));
+  const auto short_range = read_buffer(self_address() + "/small", {"--bench", "--count", "3", "--json"});
+  EXPECT_EQ(short_range.status, 0) << short_range.err;
+  EXPECT_THAT(short_range.out, HasSubstr("\"reads\":3,\"read_size\":4096,\"depth\":3"));
+}
+
 TEST_F(Ranges, ComeOutExactly) {
   expect_range("odd", 0, odd_size);
   expect_range("odd", 0, 1);
@@ -69,9 +80,9 @@ TEST_F(Ranges, ComeOutExactly) {
 }
 
 TEST_F(Ranges, InChunksOfAnySize) {
-  expect_range("odd", 3, 2 * mebibyte + 11, {"--chunk", "4KiB", "--depth", "1"});
-  expect_range("odd", 0, 4 * mebibyte, {"--chunk", "65537", "--depth", "64"});
-  expect_range("odd", 5, odd_size - 5, {"--chunk", "64MiB", "--depth", "2", "--no-verify"});
+  expect_range("odd", 3, 2 * mebibyte + 11, {"--size", "4KiB", "--depth", "1"});
+  expect_range("odd", 0, 4 * mebibyte, {"--size", "65537", "--depth", "64"});
+  expect_range("odd", 5, odd_size - 5, {"--size", "64MiB", "--depth", "2", "--no-verify"});
 }
 
 TEST_F(Ranges, EmptyOnesAndThosePastTheEndAreRefused) {

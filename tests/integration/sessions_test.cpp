@@ -164,7 +164,7 @@ TEST(Leases, KeepAReaderThatTakesLongerThanOne) {
   server_process server{
       "lease: { duration: 1s }\nbuffers:\n  - { name: large, memory: host, size: 96MiB, fill: counting }\n"};
   // Small chunks: on one host rxe does the transfer inside ibv_post_send.
-  const auto read = read_buffer(self_address() + "/large", {"--chunk", "64KiB", "--depth", "2"});
+  const auto read = read_buffer(self_address() + "/large", {"--size", "64KiB", "--depth", "2"});
   EXPECT_EQ(read.status, 0) << read.err;
   EXPECT_THAT(read.out, HasSubstr("data OK"));
   EXPECT_EQ(server.stop(), 0);

@@ -126,14 +126,25 @@ TEST(options, have_defaults) {
   EXPECT_EQ(o.output, std::nullopt);
   EXPECT_TRUE(o.verify);
   EXPECT_FALSE(o.json);
+  EXPECT_FALSE(o.bench);
   EXPECT_EQ(o.depth, 16U);
-  EXPECT_EQ(o.chunk, 1U << 20U);
+  EXPECT_EQ(o.read_size, 1U << 20U);
   EXPECT_EQ(o.timeout, 10s);
+}
+
+TEST(options, of_a_bench) {
+  EXPECT_EQ(good({"node/weights", "--bench"}).count, 1'000U);
+  EXPECT_EQ(good({"node/weights", "--bench", "--count", "10000000"}).count, 10'000'000U);
+  expect_usage_error({"node/weights", "--count", "5"}, "--bench");
+  expect_usage_error({"node/weights", "--bench", "--count", "0"}, "--count");
+  expect_usage_error({"node/weights", "--bench", "--count", "10000001"}, "--count");
+  expect_usage_error({"node/weights", "--bench", "-o", "file"}, "--bench reads into memory alone");
+  expect_usage_error({"node", "--bench", "--list"}, "--bench reads into memory alone");
 }
 
 TEST(options, are_taken_from_the_command_line) {
   const auto o = good({"[::1]:80/weights", "--offset", "1GiB", "--length", "4kB", "-o", "file", "--no-verify", "--json",
-                       "--depth", "1024", "--chunk", "64MiB", "--timeout", "0.25"});
+                       "--depth", "1024", "--size", "64MiB", "--timeout", "0.25"});
   EXPECT_EQ(o.host, "::1");
   EXPECT_EQ(o.port, 80);
   EXPECT_EQ(o.offset, std::uint64_t{1} << 30U);
@@ -142,12 +153,12 @@ TEST(options, are_taken_from_the_command_line) {
   EXPECT_FALSE(o.verify);
   EXPECT_TRUE(o.json);
   EXPECT_EQ(o.depth, 1'024U);
-  EXPECT_EQ(o.chunk, 64U << 20U);
+  EXPECT_EQ(o.read_size, 64U << 20U);
   EXPECT_EQ(o.timeout, 250ms);
 
   EXPECT_EQ(good({"--output=-", "node/weights"}).output, "-");
   EXPECT_TRUE(good({"node/weights", "--verify"}).verify);
-  EXPECT_EQ(good({"node/weights", "--chunk", "4KiB", "--depth", "1"}).chunk, 4'096U);
+  EXPECT_EQ(good({"node/weights", "--size", "4KiB", "--depth", "1"}).read_size, 4'096U);
   EXPECT_EQ(good({"node/weights", "--length", "18446744073709551615"}).length, ~std::uint64_t{0});
   EXPECT_TRUE(good({"--list", "node:80"}).list);
   EXPECT_TRUE(good({"--list", "--json", "node"}).json);
@@ -160,7 +171,7 @@ TEST(options, say_what_is_no_target) {
 }
 
 TEST(options, say_what_is_no_size) {
-  for (const auto* const option : {"--offset", "--length", "--chunk"}) {
+  for (const auto* const option : {"--offset", "--length", "--size"}) {
     for (const auto* const size : {"", "x", "4K", "4 KiB", "1.5GiB", "0x10", "16777216TiB"}) {
       expect_usage_error({"node/a", option, size},
                          "'" + std::string{size} + "' is no size; write 4096, 4KiB, 4kB or 1GiB");
@@ -171,7 +182,7 @@ TEST(options, say_what_is_no_size) {
 
 TEST(options, keep_to_their_ranges) {
   for (const auto* const chunk : {"0", "4095", "67108865", "4GiB", "4294971392"}) {
-    expect_usage_error({"node/a", "--chunk", chunk}, "--chunk must be from 4KiB to 64MiB");
+    expect_usage_error({"node/a", "--size", chunk}, "--size must be from 4KiB to 64MiB");
   }
   for (const auto* const depth : {"0", "1025", "-1", "many", "1.5", "4294967297"}) {
     expect_usage_error({"node/a", "--depth", depth}, "--depth");
