@@ -1,5 +1,7 @@
 #include "daemon/config.hpp"
 
+#include <sys/un.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -94,6 +96,7 @@ struct buffer_fields {
   std::optional<memory::content_source> fill;
   std::optional<std::string> source;
   bool memory_said = false;
+  replacement replace = replacement::keep;
 };
 
 /// The buffer that the fields make; nothing, and problems noted, where they do not.
@@ -115,7 +118,7 @@ std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node
   if (in.problems().size() != problems_before) {
     return std::nullopt;
   }
-  buffer_config made{.name = *fields.name, .size = 0, .source = {}};
+  buffer_config made{.name = *fields.name, .size = 0, .source = {}, .replace = fields.replace};
   if (fields.fill) {
     made.size = *fields.size;
     made.source = *fields.fill;
@@ -164,7 +167,12 @@ void read_buffer(yaml_reader& in, const YAML::Node& node, config& to) {
           {"memory", [&](const YAML::Node& v) { fields.memory_said = in.choice(v, "memory", {"host"}).has_value(); }},
           {"size", [&](const YAML::Node& v) { fields.size = in.byte_size(v, "size"); }},
           {"fill", [&](const YAML::Node& v) { fields.fill = read_fill(in, v); }},
-          {"source", [&](const YAML::Node& v) { fields.source = read_source(in, v); }}});
+          {"source", [&](const YAML::Node& v) { fields.source = read_source(in, v); }},
+          {"replace", [&](const YAML::Node& v) {
+             if (const auto which = in.choice(v, "replace", {"keep", "drain"})) {
+               fields.replace = *which == 0 ? replacement::keep : replacement::drain;
+             }
+           }}});
   if (in.problems().size() != problems_before) {
     return;
   }
@@ -205,6 +213,22 @@ void read_keepalive(yaml_reader& in, const YAML::Node& node, config& to) {
   }
 }
 
+void read_control(yaml_reader& in, const YAML::Node& node, config& to) {
+  // A Unix socket's address holds no longer path.
+  constexpr std::size_t longest = sizeof(sockaddr_un::sun_path) - 1;
+  in.map(node, "control",
+         {{"socket",
+           [&](const YAML::Node& v) {
+             const auto path = in.text(v, "socket");
+             if (path && (!path->starts_with('/') || path->size() > longest || path->find('\0') != std::string::npos)) {
+               in.problem(v, "socket must be an absolute path of at most " + std::to_string(longest) + " bytes");
+             } else if (path) {
+               to.control.socket = *path;
+             }
+           }},
+          {"group", [&](const YAML::Node& v) { set(to.control.group, in.text(v, "group")); }}});
+}
+
 void read_top(yaml_reader& in, const YAML::Node& root, config& to, bool& open) {
   constexpr std::uint32_t most_clients = 1'000'000;
   in.map(root, "the configuration",
@@ -220,9 +244,10 @@ void read_top(yaml_reader& in, const YAML::Node& root, config& to, bool& open) {
            }},
           {"lease",
            [&](const YAML::Node& v) {
-             in.map(v, "lease", {{"duration", [&](const YAML::Node& n) {
-                                    set(to.lease_duration, in.duration(n, "duration", 100ms, 24h));
-                                  }}});
+             in.map(v, "lease",
+                    {{"duration",
+                      [&](const YAML::Node& n) { set(to.lease_duration, in.duration(n, "duration", 100ms, 24h)); }},
+                     {"grace", [&](const YAML::Node& n) { set(to.lease_grace, in.duration(n, "grace", 0ms, 24h)); }}});
            }},
           {"keepalive", [&](const YAML::Node& v) { read_keepalive(in, v, to); }},
           {"shutdown",
@@ -231,6 +256,7 @@ void read_top(yaml_reader& in, const YAML::Node& root, config& to, bool& open) {
                     {{"drain", [&](const YAML::Node& n) { set(to.drain_timeout, in.duration(n, "drain", 0ms, 1h)); }}});
            }},
           {"security", [&](const YAML::Node& v) { read_security(in, v, to, open); }},
+          {"control", [&](const YAML::Node& v) { read_control(in, v, to); }},
           {"buffers",
            [&](const YAML::Node& v) {
              in.sequence(v, "buffers", [&](const YAML::Node& item) { read_buffer(in, item, to); });

@@ -10,7 +10,11 @@
 namespace gpurdma::daemon {
 namespace {
 
-std::uint32_t milliseconds(std::chrono::milliseconds duration) { return static_cast<std::uint32_t>(duration.count()); }
+/// Rounded up; 0 where it is past.
+std::uint32_t milliseconds_until(lease::clock::time_point end) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - lease::clock::now()).count();
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
+}
 
 }  // namespace
 
@@ -54,6 +58,11 @@ void session::open(const principal_domain_ptr& domain, const protocol::open& req
     return;
   }
   const auto version = with_.pool.find(request.name);
+  if (!version && with_.pool.is_awaited(request.name)) {
+    refuse(protocol::errc::buffer_unavailable, "buffer '" + request.name + "' is being replaced; try again later",
+           then);
+    return;
+  }
   if (!version) {
     refuse(protocol::errc::unknown_buffer, "there is no buffer '" + request.name + "'", then);
     return;
@@ -101,20 +110,27 @@ void session::on_registered(const protocol::open& request, registration_ptr made
   leave_if_done();
 }
 
+lease::clock::time_point session::end_of_lease(const buffer_version& of) const {
+  const auto usual = lease::clock::now() + with_.settings.lease_duration;
+  const auto* const retired = with_.pool.retired(of);
+  return retired == nullptr ? usual : std::min(usual, retired->until);
+}
+
 void session::grant(const protocol::open& request, registration_ptr r, const answer& then) {
   const auto& version = r->version();
+  const auto expires = end_of_lease(version);
   lease given{.id = ++with_.last_lease,
               .registration = std::move(r),
               .offset = request.offset,
               .length = request.length,
-              .expires = lease::clock::now() + with_.settings.lease_duration};
+              .expires = expires};
   const protocol::lease told{.id = given.id,
                              .address = version.memory->address() + given.offset,
                              .length = given.length,
                              .buffer_size = version.memory->size(),
                              .version = version.version,
                              .rkey = given.registration->rkey(),
-                             .duration_ms = milliseconds(with_.settings.lease_duration),
+                             .duration_ms = milliseconds_until(expires),
                              .block_size = memory::checksum_block_size,
                              .staged = false,
                              .content = version.digest};
@@ -125,6 +141,8 @@ void session::grant(const protocol::open& request, registration_ptr r, const ans
                                  {"offset", given.offset},
                                  {"length", given.length}});
   ++leases_granted_;
+  ++with_.leases;
+  with_.changed();
   leases_.emplace(given.id, std::move(given));
   if (leases_.size() == 1) {
     update_access();
@@ -154,9 +172,16 @@ void session::renew(const protocol::renew& request, const answer& then) {
     refuse(protocol::errc::unknown_lease, "no lease " + std::to_string(request.lease_id), then);
     return;
   }
-  found->second.expires = lease::clock::now() + with_.settings.lease_duration;
+  const auto expires = end_of_lease(found->second.registration->version());
+  const auto left = milliseconds_until(expires);
+  if (left == 0) {
+    refuse(protocol::errc::version_replaced, "the version of the buffer was replaced, and the grace time is over",
+           then);
+    return;
+  }
+  found->second.expires = expires;
   arm_expiry();
-  then(protocol::renewed{request.lease_id, milliseconds(with_.settings.lease_duration)});
+  then(protocol::renewed{request.lease_id, left});
 }
 
 void session::release(const protocol::release& request, answer then) {
@@ -196,6 +221,8 @@ void session::end_lease(std::map<std::uint64_t, lease>::iterator which, std::str
                                {"why", why}});
   auto key = std::move(which->second.registration);
   leases_.erase(which);
+  --with_.leases;
+  with_.changed();
   if (leases_.empty()) {
     // With a key that others share, this is what ends the client's reading.
     update_access();
@@ -209,13 +236,16 @@ void session::end_expired() {
     const auto current = next++;
     if (current->second.expires <= now) {
       const auto id = current->first;
+      const auto* const retired = with_.pool.retired(current->second.registration->version());
+      const bool grace_over = retired != nullptr && retired->until <= now;
       // Told once the key is dead, as a release is answered.
-      end_lease(current, "expired", [weak = weak_from_this(), id] {
+      end_lease(current, grace_over ? "grace over" : "expired", [weak = weak_from_this(), id, grace_over] {
         if (const auto self = weak.lock()) {
           self->tell({.kind = protocol::notice_kind::lease_revoked,
-                      .code = protocol::errc::lease_expired,
+                      .code = grace_over ? protocol::errc::version_replaced : protocol::errc::lease_expired,
                       .lease_id = id,
-                      .sentence = "the lease was not renewed in time"});
+                      .sentence = grace_over ? "the version of the buffer was replaced, and the grace time is over"
+                                             : "the lease was not renewed in time"});
         }
       });
     }
@@ -298,6 +328,65 @@ void session::leave_if_done() {
       c->close_after_sends();
     }
   }
+}
+
+void session::on_retired(const retired_version& what) {
+  for (auto& [id, l] : leases_) {
+    if (&l.registration->version() == what.version.get()) {
+      l.expires = std::min(l.expires, what.until);
+      tell({.kind = protocol::notice_kind::buffer_replaced,
+            .code = what.replaced ? protocol::errc::version_replaced : protocol::errc::buffer_unavailable,
+            .lease_id = id,
+            .sentence = what.replaced ? "the buffer has a newer version; this one can be read for " +
+                                            std::to_string(milliseconds_until(what.until)) + " ms more"
+                                      : "the buffer is to be gone; it can be read for " +
+                                            std::to_string(milliseconds_until(what.until)) + " ms more"});
+    }
+  }
+  arm_expiry();
+}
+
+void session::expel() {
+  leaving_ = true;
+  const auto why = protocol::errc::dropped_by_operator;
+  for (const auto& [id, l] : leases_) {
+    tell({.kind = protocol::notice_kind::lease_revoked,
+          .code = why,
+          .lease_id = id,
+          .sentence = "an operator dropped this client"});
+  }
+  for (const auto& c : std::vector{connections_}) {
+    c->close_after_sends(make_error_code(why));
+  }
+}
+
+void session::on_device_lost(const rdma::device& device) {
+  for (const auto& c : std::vector{connections_}) {
+    if (&c->device() == &device) {
+      c->close(rdma::connection_error::device_removed);
+    }
+  }
+}
+
+client_view session::view() const {
+  const auto now = lease::clock::now();
+  client_view seen{.number = number_,
+                   .peer = peer_,
+                   .connections = connections_.size(),
+                   .queue_pairs = {},
+                   .leases = {},
+                   .leases_granted = leases_granted_,
+                   .bytes_read = bytes_read_,
+                   .connected = std::chrono::duration_cast<std::chrono::milliseconds>(now - since_)};
+  for (const auto& c : connections_) {
+    seen.queue_pairs.push_back(c->queue_pair());
+  }
+  for (const auto& [id, l] : leases_) {
+    const auto& version = l.registration->version();
+    seen.leases.push_back({id, version.name, version.version, l.length,
+                           std::chrono::duration_cast<std::chrono::milliseconds>(l.expires - now)});
+  }
+  return seen;
 }
 
 void session::drop(std::error_code why) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/asio/post.hpp>
 #include <cassert>
+#include <cerrno>
 #include <span>
 #include <string>
 #include <utility>
@@ -96,7 +97,13 @@ void completion_queues::on_readable() {
   void* context = nullptr;
   // What is left makes the channel readable again, after others had their turn.
   constexpr int budget = 16;
-  for (int i = 0; i < budget && ibv_get_cq_event(channel_.get(), &raw, &context) == 0; ++i) {
+  for (int i = 0; i < budget; ++i) {
+    if (ibv_get_cq_event(channel_.get(), &raw, &context) != 0) {
+      if (errno != EAGAIN) {
+        watch_->stop();  // the device is gone: its channel would be readable for ever
+      }
+      return;
+    }
     auto& q = *static_cast<shared_queue*>(context);
     // Acknowledging takes a lock, so it is done in batches; and the rest before the queue is destroyed.
     constexpr unsigned batch = 64;
