@@ -55,6 +55,8 @@ TEST(Ctl, TellsWhatTheServerDoes) {
   EXPECT_EQ(verified.status, 0);
   EXPECT_EQ(verified.out, "demo version 1: 4096 bytes, data OK\n");
   EXPECT_TRUE(server.program().wait_for("result=\"data OK\""));
+  p.disconnect();
+  EXPECT_TRUE(server.program().wait_for("client_left"));
   EXPECT_EQ(server.stop(), 0);
 }
 
@@ -111,6 +113,8 @@ TEST(Reload, AddsRemovesReplacesAndKeeps) {
       "  - { name: kept, memory: host, size: 4KiB, fill: k }\n"
       "  - { name: gone, memory: host, size: 4KiB, fill: g }\n"
       "  - { name: other, memory: host, size: 4KiB, fill: o }\n"};
+  ASSERT_EQ(read_buffer(target("kept")).status, 0);
+  ASSERT_TRUE(server.program().wait_for("client_left"));
   const auto before = rdma_resources();
   server.rewrite(
       "buffers:\n"

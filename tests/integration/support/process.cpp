@@ -13,6 +13,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 extern char** environ;  // NOLINT
@@ -180,7 +181,7 @@ void server_process::rewrite(const std::string& settings) const {
       text += line;
     }
   }
-  folder_.write("server.yaml", text);
+  std::ignore = folder_.write("server.yaml", text);
 }
 
 finished server_process::ctl(std::vector<std::string> arguments) const {
