@@ -15,16 +15,16 @@ bench_figures figures_of(std::vector<float> latencies) {
           .latency_p99 = latencies[last * (percent - 1) / percent]};
 }
 
-bench::bench(const options& asked, const protocol::lease& lent, link& over, transfer_handler& handler)
+bench::bench(const options& asked, const protocol::lease& lent, const memory::gpu_ptr& gpu, std::uint32_t read_size,
+             link& over, transfer_handler& handler)
     : options_{asked},
       lease_{lent},
       link_{over},
       handler_{handler},
-      read_size_{over.longest_read(asked.read_size, lent)},
+      read_size_{read_size},
       places_{lent.length / read_size_},
       slots_(std::min<std::uint64_t>(asked.depth, asked.count)),
-      buffer_{slots_.size() * read_size_},
-      region_{over.domain(), buffer_.address(), buffer_.size(), rdma::region_access::local_write} {
+      landing_{over.domain(), slots_.size() * read_size_, gpu} {
   latencies_.reserve(asked.count);
 }
 
@@ -38,8 +38,8 @@ void bench::start() {
 void bench::post(std::uint32_t slot) {
   slots_[slot] = clock::now();
   const auto from = posted_ % places_ * read_size_;
-  const auto to = buffer_.address() + std::uint64_t{slot} * read_size_;
-  if (auto why = link_.read(slot, to, region_.lkey(), lease_, from, read_size_)) {
+  const auto to = landing_.address() + std::uint64_t{slot} * read_size_;
+  if (auto why = link_.read(slot, to, landing_.lkey(), lease_, from, read_size_)) {
     stopped_ = true;
     handler_.on_transfer_failed(std::move(*why));
     return;

@@ -6,11 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "client/landing.hpp"
 #include "client/link.hpp"
 #include "client/options.hpp"
 #include "client/transfer.hpp"
-#include "memory/host_memory.hpp"
-#include "rdma/memory_region.hpp"
 
 namespace gpurdma::client {
 
@@ -19,8 +18,10 @@ namespace gpurdma::client {
 
 class bench final : public transfer {
  public:
-  /// Throws std::system_error: memory that cannot be had or registered.
-  bench(const options& asked, const protocol::lease& lent, link& over, transfer_handler& handler);
+  /// Into host memory where `gpu` is null. Blocks while it registers. Throws std::exception: memory that cannot be had
+  /// or registered.
+  bench(const options& asked, const protocol::lease& lent, const memory::gpu_ptr& gpu, std::uint32_t read_size,
+        link& over, transfer_handler& handler);
 
   void start() override;
   void on_read_done(std::uint32_t tag) override;
@@ -39,8 +40,7 @@ class bench final : public transfer {
   std::uint32_t read_size_;               ///< bytes
   std::uint64_t places_;                  ///< of the lease, read_size_ apart, that are read in turn
   std::vector<clock::time_point> slots_;  /// when each one's READ was posted
-  memory::host_memory buffer_;            ///< the slots' bytes
-  rdma::memory_region region_;            ///< of buffer_, in link_'s domain
+  landing landing_;                       ///< the slots' bytes
   std::uint64_t posted_ = 0;
   std::vector<float> latencies_;  ///< microseconds, of the READs done
   clock::time_point began_;

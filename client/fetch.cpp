@@ -31,27 +31,29 @@ class wrong_data : public std::runtime_error {
 
 }  // namespace
 
-fetch::fetch(const options& asked, const protocol::lease& lent, link& over, rdma::workers& worker, sink& to,
-             transfer_handler& handler)
+fetch::fetch(const options& asked, const protocol::lease& lent, std::uint32_t read_size, link& over,
+             rdma::workers& worker, sink& to, transfer_handler& handler)
     : options_{asked},
       lease_{lent},
       link_{over},
       worker_{worker},
       sink_{to},
       handler_{handler},
-      chunk_size_{std::min(over.longest_read(asked.read_size, lent), block_size_of(asked, lent))},
+      chunk_size_{std::min(read_size, block_size_of(asked, lent))},
       plan_{{.offset = asked.offset, .length = lent.length, .buffer_size = lent.buffer_size},
             chunk_size_,
             block_size_of(asked, lent)},
       slots_(count_slots(asked, lent, chunk_size_)),
       buffer_{slots_.size() * chunk_size_},
-      region_{over.domain(), buffer_.address(), buffer_.size(), rdma::region_access::local_write} {}
+      region_{over.domain(), buffer_.address(), buffer_.size(), rdma::region_access::local_write},
+      feed_{over, lent, plan_,
+            [this](std::uint64_t first, std::span<const std::uint32_t> values) { on_checksums(first, values); },
+            [this](failure why) { fail(std::move(why)); }} {}
 
 void fetch::start() {
   began_ = std::chrono::steady_clock::now();
   if (options_.verify) {
-    checksums_until_ = plan_.first_block();
-    fetch_checksums();
+    ask_for_checksums();
   }
   post_reads();
 }
@@ -64,31 +66,22 @@ void fetch::report(outcome& to) const {
   }
 }
 
-void fetch::fetch_checksums() {
+void fetch::ask_for_checksums() {
   // A page ahead of what is being checked is enough, and bounds what is kept.
-  if (checksums_asked_ || checksums_until_ > plan_.last_block() ||
-      checksums_.size() >= protocol::max_checksums_in_reply) {
+  if (checksums_.size() < protocol::max_checksums_in_reply) {
+    feed_.ask();
+  }
+}
+
+void fetch::on_checksums(std::uint64_t first, std::span<const std::uint32_t> values) {
+  if (stopped_ || done_) {
     return;
   }
-  checksums_asked_ = true;
-  const auto count =
-      std::min<std::uint64_t>(protocol::max_checksums_in_reply, plan_.last_block() - checksums_until_ + 1);
-  link_.request(protocol::get_checksums{lease_.id, checksums_until_, static_cast<std::uint32_t>(count)},
-                [this](const protocol::body& answer) {
-                  checksums_asked_ = false;
-                  if (stopped_ || done_) {
-                    return;
-                  }
-                  if (const auto* const e = std::get_if<protocol::error>(&answer)) {
-                    fail({exit_status::refused, "no checksums: " + sentence_of(*e)});
-                    return;
-                  }
-                  for (const auto value : std::get<protocol::checksums>(answer).values) {
-                    checksums_.emplace(checksums_until_++, value);
-                  }
-                  fetch_checksums();
-                  take_arrived();
-                });
+  for (const auto value : values) {
+    checksums_.emplace(first++, value);
+  }
+  ask_for_checksums();
+  take_arrived();
 }
 
 void fetch::post_reads() {
@@ -172,7 +165,7 @@ void fetch::on_taken(const std::exception_ptr& error) {
     checksums_.erase(checksums_.begin(), checksums_.upper_bound(taken.block));
   }
   if (options_.verify) {
-    fetch_checksums();
+    ask_for_checksums();
   }
   if (plan_.finished() && chunks_taken_ == chunks_posted_) {
     ended_ = std::chrono::steady_clock::now();
@@ -185,8 +178,9 @@ void fetch::on_taken(const std::exception_ptr& error) {
 }
 
 void fetch::fail(failure why) {
-  stopped_ = true;
-  handler_.on_transfer_failed(std::move(why));
+  if (!done_ && !std::exchange(stopped_, true)) {
+    handler_.on_transfer_failed(std::move(why));
+  }
 }
 
 }  // namespace gpurdma::client

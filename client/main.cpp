@@ -46,14 +46,16 @@ int main(int argc, char** argv) {
   // A closed pipe is an error of write(2), with its own exit status.
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c)
   std::unique_ptr<gpurdma::client::sink> to;
+  gpurdma::memory::gpu_ptr gpu;
   try {
     to = gpurdma::client::make_sink(asked->output);
+    gpu = asked->to_gpu ? gpurdma::memory::find_gpu(*asked->to_gpu) : nullptr;
   } catch (const std::system_error& e) {
     return fail(exit_status::cannot_write, e.what());
   }
   try {
     boost::asio::io_context io{1};
-    gpurdma::client::reader work{io, *asked, std::move(to)};
+    gpurdma::client::reader work{io, *asked, std::move(to), std::move(gpu)};
     work.start();
     io.run();
     return report(*asked, work.result());

@@ -78,6 +78,7 @@ std::optional<options> parse_options(int argc, const char* const* argv, int& sta
   app.add_option("target", where, "HOST[:PORT]/BUFFER; an IPv6 address in brackets")->required();
   app.add_flag("--list", asked.list, "List the server's buffers");
   app.add_option("-o,--output", asked.output, "File to write, or - for standard output; else the bytes go nowhere");
+  app.add_option("--to-gpu", asked.to_gpu, "GPU to read into: its index, UUID or PCI address");
   add_size(app, "--offset", "First byte to read", [&](std::uint64_t v) { asked.offset = v; });
   add_size(app, "--length", "Bytes to read; to the buffer's end where left out",
            [&](std::uint64_t v) { asked.length = v; });
@@ -118,6 +119,8 @@ std::optional<options> parse_options(int argc, const char* const* argv, int& sta
     status = fail_usage("--output needs the name of a file, or -");
   } else if (asked.list && asked.output) {
     status = fail_usage("--list prints to standard output; it takes no -o");
+  } else if (asked.to_gpu && (asked.list || asked.output)) {
+    status = fail_usage("--to-gpu reads into a GPU's memory alone; it takes no --list and no -o");
   } else if (asked.bench && (asked.list || asked.output)) {
     status = fail_usage("--bench reads into memory alone; it takes no --list and no -o");
   } else if (asked.json && asked.output == "-") {

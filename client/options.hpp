@@ -16,6 +16,7 @@ struct options {
   std::uint64_t offset = 0;             ///< bytes
   std::optional<std::uint64_t> length;  ///< bytes; to the end where it is not said
   std::optional<std::string> output;    ///< a file's path, or "-"; else the bytes go nowhere
+  std::optional<std::string> to_gpu;    ///< the GPU into whose memory the bytes go: index, UUID or PCI address
   bool verify = true;
   bool json = false;
   std::uint32_t depth = 16;                   ///< READs under way at once

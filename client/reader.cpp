@@ -6,6 +6,7 @@
 
 #include "client/bench.hpp"
 #include "client/fetch.hpp"
+#include "client/gpu_fetch.hpp"
 #include "rdma/error.hpp"
 
 namespace gpurdma::client {
@@ -18,7 +19,7 @@ constexpr std::uint32_t least_duration_ms = 100;
 
 }  // namespace
 
-reader::reader(boost::asio::io_context& io, const options& asked, std::unique_ptr<sink> to)
+reader::reader(boost::asio::io_context& io, const options& asked, std::unique_ptr<sink> to, memory::gpu_ptr gpu)
     : io_{io},
       options_{asked},
       resolver_{io},
@@ -27,6 +28,7 @@ reader::reader(boost::asio::io_context& io, const options& asked, std::unique_pt
       stall_{io},
       worker_{io, 1},
       sink_{std::move(to)},
+      gpu_{std::move(gpu)},
       link_{io, worker_, {.reads = asked.depth, .timeout = asked.timeout}, *this} {}
 
 reader::~reader() { worker_.join(); }
@@ -119,19 +121,41 @@ void reader::on_lease(const protocol::lease& given) {
   lease_ = given;
   outcome_.version = given.version;
   outcome_.seconds_to_lease = std::chrono::duration<double>(clock::now() - connecting_since_).count();
-  transfer_handler& self = *this;  // which make_unique could not see: the base is private
+  std::uint32_t read_size = 0;
   try {
-    if (options_.bench) {
-      transfer_ = std::make_unique<bench>(options_, lease_, link_, self);
-    } else {
-      transfer_ = std::make_unique<fetch>(options_, lease_, link_, worker_, *sink_, self);
-    }
+    read_size = link_.longest_read(options_.read_size, lease_);
   } catch (const std::system_error& e) {
     fail({exit_status::transfer_failed, e.what()});
     return;
   }
   renew_in_time();
-  stalled();
+  auto made = std::make_shared<std::unique_ptr<transfer>>();
+  worker_.run([this, made, read_size] { *made = make_transfer(read_size); },
+              [this, made](const std::exception_ptr& error) { on_transfer_made(std::move(*made), error); });
+}
+
+std::unique_ptr<transfer> reader::make_transfer(std::uint32_t read_size) {
+  transfer_handler& self = *this;  // which make_unique could not see: the base is private
+  if (options_.bench) {
+    return std::make_unique<bench>(options_, lease_, gpu_, read_size, link_, self);
+  }
+  if (gpu_) {
+    return std::make_unique<gpu_fetch>(options_, lease_, gpu_, read_size, link_, worker_, self);
+  }
+  return std::make_unique<fetch>(options_, lease_, read_size, link_, worker_, *sink_, self);
+}
+
+void reader::on_transfer_made(std::unique_ptr<transfer> made, const std::exception_ptr& error) {
+  if (closing_) {
+    return;
+  }
+  if (error) {
+    fail({exit_status::transfer_failed, rdma::describe(error)});
+    return;
+  }
+  transfer_ = std::move(made);
+  progress_ = clock::now();
+  watch_progress();
   transfer_->start();
 }
 
@@ -167,7 +191,7 @@ void reader::on_read_done(std::uint32_t tag, std::error_code result) {
   if (closing_) {
     return;
   }
-  stalled();
+  progress_ = clock::now();
   transfer_->on_read_done(tag);
 }
 
@@ -203,15 +227,18 @@ void reader::release() {
   link_.request(protocol::release{lease_.id, outcome_.bytes}, [this](const protocol::body&) { close(); });
 }
 
-void reader::stalled() {
-  // Armed again whenever a READ completes.
-  stall_.expires_after(options_.timeout);
+void reader::watch_progress() {
+  // Looks at progress_ when it would be too old, instead of being set anew for each READ, which is a system call.
+  stall_.expires_at(progress_ + options_.timeout);
   stall_.async_wait([this](const boost::system::error_code& error) {
     if (error || closing_) {
       return;
     }
     if (link_.connection().reads_posted() == 0) {
-      stalled();  // it is not the server that is waited for
+      progress_ = clock::now();  // it is not the server that is waited for
+    }
+    if (clock::now() - progress_ < options_.timeout) {
+      watch_progress();
       return;
     }
     fail({exit_status::transfer_failed, "no READ from " + link_.peer() + " completed within " +

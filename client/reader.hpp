@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,7 @@
 #include "client/outcome.hpp"
 #include "client/sink.hpp"
 #include "client/transfer.hpp"
+#include "memory/gpu.hpp"
 #include "rdma/workers.hpp"
 
 namespace gpurdma::client {
@@ -24,7 +26,8 @@ namespace gpurdma::client {
 class reader final : private link_handler, private transfer_handler {
  public:
   /// Throws std::system_error: no RDMA device, or the output cannot be made.
-  reader(boost::asio::io_context& io, const options& asked, std::unique_ptr<sink> to);
+  /// `gpu`: to read into, or null.
+  reader(boost::asio::io_context& io, const options& asked, std::unique_ptr<sink> to, memory::gpu_ptr gpu = nullptr);
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;
   ~reader();
@@ -50,7 +53,10 @@ class reader final : private link_handler, private transfer_handler {
   void renew_in_time();
   void release();
   void stop_heeding_signals();
-  void stalled();
+  /// On the worker, for registering memory takes long.
+  [[nodiscard]] std::unique_ptr<transfer> make_transfer(std::uint32_t read_size);
+  void on_transfer_made(std::unique_ptr<transfer> made, const std::exception_ptr& error);
+  void watch_progress();
   void fail(failure why);
   void close();
 
@@ -63,11 +69,13 @@ class reader final : private link_handler, private transfer_handler {
   boost::asio::steady_timer stall_;
   rdma::workers worker_;
   std::unique_ptr<sink> sink_;
+  memory::gpu_ptr gpu_;
 
   link link_;
   protocol::lease lease_;
   std::unique_ptr<transfer> transfer_;
   std::chrono::steady_clock::time_point connecting_since_;
+  std::chrono::steady_clock::time_point progress_;  ///< when a READ last completed
   bool complete_ = false;   ///< every byte was read, checked and written: the server is not needed any more
   bool sink_busy_ = false;  ///< the worker commits the output
   bool link_lost_ = false;

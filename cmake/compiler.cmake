@@ -1,32 +1,39 @@
 # How every target is compiled: one interface library, linked by all of ours.
 add_library(gpurdma_options INTERFACE)
 target_include_directories(gpurdma_options INTERFACE ${PROJECT_SOURCE_DIR})
+# Not for nvcc (see cuda.cmake), which does not know these options.
+function(gpurdma_compile_options)
+  foreach(option IN LISTS ARGN)
+    target_compile_options(gpurdma_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:${option}>)
+  endforeach()
+endfunction()
+gpurdma_compile_options(-Wall -Wextra -Werror -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wformat=2)
 target_compile_options(gpurdma_options INTERFACE
-  -Wall -Wextra -Werror -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wformat=2
-  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Wall>)
 
 if(GPURDMA_SANITIZE)
-  target_compile_options(gpurdma_options INTERFACE
+  gpurdma_compile_options(
     -fsanitize=${GPURDMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
   target_link_options(gpurdma_options INTERFACE -fsanitize=${GPURDMA_SANITIZE})
   if(GPURDMA_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC says that atomic_thread_fence is not instrumented; Asio uses one where TSan needs none.
-    target_compile_options(gpurdma_options INTERFACE -Wno-tsan)
+    gpurdma_compile_options(-Wno-tsan)
   endif()
 else()
+  gpurdma_compile_options(-fstack-protector-strong -fstack-clash-protection)
   target_compile_options(gpurdma_options INTERFACE
-    -fstack-protector-strong -fstack-clash-protection
-    $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
+    $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
   target_link_options(gpurdma_options INTERFACE -Wl,-z,relro,-z,now)
 endif()
 if(GPURDMA_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "GPURDMA_FUZZ needs clang, whose libFuzzer it uses; the preset fuzz takes it")
   endif()
-  target_compile_options(gpurdma_options INTERFACE -fsanitize=fuzzer-no-link)
+  gpurdma_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT GPURDMA_SANITIZE)
-  target_compile_options(gpurdma_options INTERFACE -fcf-protection)
+  gpurdma_compile_options(-fcf-protection)
 endif()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 include(CheckPIESupported)

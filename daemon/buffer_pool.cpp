@@ -4,30 +4,65 @@
 #include <limits>
 #include <utility>
 
+#include "memory/cuda_memory.hpp"
 #include "memory/host_memory.hpp"
 
 namespace gpurdma::daemon {
 
-buffer_version_ptr load_version(const buffer_config& from, std::uint64_t version, const std::stop_token& stop) {
+namespace {
+
+std::optional<std::size_t> first_difference(const memory::content_checksums& now,
+                                            const memory::content_checksums& then) {
+  const auto at = std::mismatch(then.blocks.begin(), then.blocks.end(), now.blocks.begin(), now.blocks.end()).first;
+  return at == then.blocks.end() ? std::nullopt : std::optional{static_cast<std::size_t>(at - then.blocks.begin())};
+}
+
+}  // namespace
+
+buffer_version_ptr load_version(const buffer_config& from, std::uint64_t version, const std::stop_token& stop,
+                                const memory::load_progress& on_progress) {
   auto made = std::make_shared<buffer_version>();
   made->name = from.name;
   made->version = version;
-  made->memory = std::make_unique<memory::host_memory>(from.size);
-  made->checksums = memory::load(*made->memory, from.source, stop);
+  if (from.gpu) {
+    made->gpu = memory::find_gpu(*from.gpu);
+    made->memory = std::make_unique<memory::cuda_memory>(made->gpu, from.size);
+    made->staging = from.allow_staging ? std::make_unique<staged_copy>() : nullptr;
+  } else {
+    made->memory = std::make_unique<memory::host_memory>(from.size);
+  }
+  made->checksums = memory::load(*made->memory, from.source, stop, on_progress);
   made->digest = memory::content_digest(made->checksums);
   return made;
 }
 
 std::optional<std::size_t> find_bad_block(const buffer_version& of, const std::stop_token& stop) {
-  const auto now = memory::checksum(*of.memory, stop).blocks;
-  const auto& then = of.checksums.blocks;
-  const auto difference = std::mismatch(then.begin(), then.end(), now.begin(), now.end()).first;
-  return difference == then.end() ? std::nullopt : std::optional{static_cast<std::size_t>(difference - then.begin())};
+  auto bad = first_difference(memory::checksum(*of.memory, stop), of.checksums);
+  if (!bad && of.staged()) {
+    bad = first_difference(memory::checksum(*of.staging->get(), stop), of.checksums);
+  }
+  return bad;
+}
+
+void buffer_pool::withdraw(const memory::gpu& gpu, const std::string& why) {
+  for (auto next = buffers_.begin(); next != buffers_.end();) {
+    const auto current = next++;
+    if (current->second->gpu.get() == &gpu) {
+      withdrawn_.insert_or_assign(current->first, why);
+      buffers_.erase(current);
+    }
+  }
+}
+
+std::string buffer_pool::why_withdrawn(std::string_view name) const {
+  const auto found = withdrawn_.find(name);
+  return found == withdrawn_.end() ? std::string{} : found->second;
 }
 
 void buffer_pool::publish(buffer_version_ptr version) {
   auto name = version->name;
   last_versions_[name] = version->version;
+  withdrawn_.erase(name);
   buffers_.insert_or_assign(std::move(name), std::move(version));
 }
 

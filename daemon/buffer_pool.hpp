@@ -14,8 +14,11 @@
 #include <vector>
 
 #include "daemon/config.hpp"
+#include "daemon/staged_copy.hpp"
 #include "memory/buffer_memory.hpp"
 #include "memory/checksum.hpp"
+#include "memory/gpu.hpp"
+#include "memory/loader.hpp"
 #include "protocol/message.hpp"
 
 namespace gpurdma::daemon {
@@ -25,17 +28,23 @@ namespace gpurdma::daemon {
 struct buffer_version {
   std::string name;
   std::uint64_t version = 0;
+  memory::gpu_ptr gpu;  ///< that has the memory; null for host memory
   std::unique_ptr<memory::buffer_memory> memory;
   memory::content_checksums checksums;
   protocol::digest digest{};
+  std::unique_ptr<staged_copy> staging;  ///< null where it is not allowed
+
+  /// Whether some adapter serves a copy instead of the GPU's memory.
+  [[nodiscard]] bool staged() const noexcept { return staging && staging->exists(); }
 };
 using buffer_version_ptr = std::shared_ptr<const buffer_version>;
 
 /// Allocates, fills and checksums. Blocks for as long as the source takes. Throws std::system_error.
 [[nodiscard]] buffer_version_ptr load_version(const buffer_config& from, std::uint64_t version,
-                                              const std::stop_token& stop);
+                                              const std::stop_token& stop, const memory::load_progress& on_progress);
 
-/// Compares the memory with the checksums taken when it was loaded. Blocks. The first bad block, or nothing.
+/// Compares the memory, and the staged copy if there is one, with the checksums taken when it was loaded. Blocks. The
+/// first bad block, or nothing. Throws std::system_error.
 [[nodiscard]] std::optional<std::size_t> find_bad_block(const buffer_version& of, const std::stop_token& stop);
 
 /// A version that is not lent any more, and whose leases may be renewed for a while.
@@ -71,9 +80,15 @@ class buffer_pool {
   /// Whether `name` is served by nothing at the moment, but a new version of it is on its way.
   [[nodiscard]] bool is_awaited(std::string_view name) const;
 
+  /// Takes the buffers that `gpu` holds out of service: new leases are refused, saying `why`.
+  void withdraw(const memory::gpu& gpu, const std::string& why);
+  /// Why the buffer is out of service; empty where it is not, or unknown.
+  [[nodiscard]] std::string why_withdrawn(std::string_view name) const;
+
   void clear();
 
  private:
+  std::map<std::string, std::string, std::less<>> withdrawn_;  ///< and why
   std::map<std::string, buffer_version_ptr, std::less<>> buffers_;
   std::map<std::string, std::uint64_t> last_versions_;
   std::vector<retired_version> retired_;

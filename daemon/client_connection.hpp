@@ -22,7 +22,7 @@ inline constexpr std::uint16_t credits = 8;
 [[nodiscard]] constexpr rdma::connection_settings server_connection_settings() noexcept {
   return {.receives = 2 * credits,
           .receive_size = protocol::max_request_size,
-          .sends = credits + 4,
+          .sends = credits,
           .send_size = protocol::max_reply_size,
           .queued_sends = 2 * credits,
           .reads = 0};

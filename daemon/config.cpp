@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "daemon/yaml_reader.hpp"
+#include "memory/gpu.hpp"
 #include "protocol/message.hpp"
 
 namespace gpurdma::daemon {
@@ -95,9 +96,29 @@ struct buffer_fields {
   std::optional<std::uint64_t> size;
   std::optional<memory::content_source> fill;
   std::optional<std::string> source;
-  bool memory_said = false;
+  std::optional<std::size_t> memory;  ///< of the choices host, cuda
+  std::optional<std::string> gpu;
+  std::optional<bool> allow_staging;
   replacement replace = replacement::keep;
 };
+
+constexpr std::size_t cuda = 1;  // of the choices host, cuda
+
+/// Which GPU a buffer of GPU memory is on; nothing, and a problem noted, where there is no such GPU.
+std::optional<std::string> find_gpu(yaml_reader& in, const YAML::Node& node, const buffer_fields& fields) {
+  auto selector = fields.gpu.value_or("0");
+  if (const auto why = memory::cuda_unavailable()) {
+    in.problem(node, "memory: cuda cannot be had: " + *why);
+    return std::nullopt;
+  }
+  try {
+    static_cast<void>(memory::select_gpu(memory::list_gpus(), selector));
+  } catch (const std::system_error& e) {
+    in.problem(node, "gpu: " + std::string{e.what()});
+    return std::nullopt;
+  }
+  return selector;
+}
 
 /// The buffer that the fields make; nothing, and problems noted, where they do not.
 std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node, const buffer_fields& fields) {
@@ -105,8 +126,10 @@ std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node
   if (!fields.name) {
     in.problem(node, "a buffer needs a name");
   }
-  if (!fields.memory_said) {
-    in.problem(node, "a buffer needs memory: host");
+  if (!fields.memory) {
+    in.problem(node, "a buffer needs memory: host or cuda");
+  } else if (fields.memory != cuda && (fields.gpu || fields.allow_staging)) {
+    in.problem(node, "gpu and allow_staging are for memory: cuda");
   }
   if (fields.fill && fields.source) {
     in.problem(node, "a buffer has either fill or source, not both");
@@ -119,6 +142,13 @@ std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node
     return std::nullopt;
   }
   buffer_config made{.name = *fields.name, .size = 0, .source = {}, .replace = fields.replace};
+  if (fields.memory == cuda) {
+    made.gpu = find_gpu(in, node, fields);
+    made.allow_staging = fields.allow_staging.value_or(false);
+    if (!made.gpu) {
+      return std::nullopt;
+    }
+  }
   if (fields.fill) {
     made.size = *fields.size;
     made.source = *fields.fill;
@@ -164,7 +194,12 @@ void read_buffer(yaml_reader& in, const YAML::Node& node, config& to) {
   const auto problems_before = in.problems().size();
   in.map(node, "a buffer",
          {{"name", [&](const YAML::Node& v) { fields.name = read_name(in, v); }},
-          {"memory", [&](const YAML::Node& v) { fields.memory_said = in.choice(v, "memory", {"host"}).has_value(); }},
+          {"memory",
+           [&](const YAML::Node& v) {
+             fields.memory = in.choice(v, "memory", {"host", "cuda"});
+           }},
+          {"gpu", [&](const YAML::Node& v) { fields.gpu = in.text(v, "gpu"); }},
+          {"allow_staging", [&](const YAML::Node& v) { fields.allow_staging = in.boolean(v, "allow_staging"); }},
           {"size", [&](const YAML::Node& v) { fields.size = in.byte_size(v, "size"); }},
           {"fill", [&](const YAML::Node& v) { fields.fill = read_fill(in, v); }},
           {"source", [&](const YAML::Node& v) { fields.source = read_source(in, v); }},

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct buffer_config {
   std::string name;
   std::size_t size = 0;  ///< bytes
   memory::content_source source;
+  std::optional<std::string> gpu = {};  ///< index, UUID or PCI address; nothing for host memory
+  bool allow_staging = false;           ///< a copy in host memory may be served where an adapter cannot reach the GPU
   replacement replace = replacement::keep;
   bool operator==(const buffer_config&) const = default;
 };

@@ -180,21 +180,24 @@ void control::verify(const std::string& buffer, const answer& then) const {
       return;
     }
   }
-  daemon::verify(with_.loaders, std::move(versions), with_.stop, [then](const std::vector<verification>& results) {
-    json::array all;
-    bool damaged = false;
-    for (const auto& v : results) {
-      auto& shown =
-          all.emplace_back(
-                 json::object{{"buffer", v.buffer}, {"version", v.version}, {"bytes", v.bytes}, {"ok", v.why.empty()}})
-              .get_object();
-      if (!v.why.empty()) {
-        shown["error"] = v.why;
-        damaged = true;
-      }
-    }
-    then({{"result", damaged ? "damaged" : "done"}, {"buffers", std::move(all)}});
-  });
+  daemon::verify(with_.loaders, std::move(versions), with_.stop,
+                 [then, verified = with_.verified](const std::vector<verification>& results) {
+                   verified(results);
+                   json::array all;
+                   bool damaged = false;
+                   for (const auto& v : results) {
+                     auto& shown = all.emplace_back(json::object{{"buffer", v.buffer},
+                                                                 {"version", v.version},
+                                                                 {"bytes", v.bytes},
+                                                                 {"ok", v.why.empty()}})
+                                       .get_object();
+                     if (!v.why.empty()) {
+                       shown["error"] = v.why;
+                       damaged = true;
+                     }
+                   }
+                   then({{"result", damaged ? "damaged" : "done"}, {"buffers", std::move(all)}});
+                 });
 }
 
 void control::reload(const std::string& republish, const answer& then) const {

@@ -13,6 +13,7 @@
 #include "daemon/device_set.hpp"
 #include "daemon/publisher.hpp"
 #include "daemon/reloader.hpp"
+#include "daemon/verifier.hpp"
 #include "rdma/workers.hpp"
 
 namespace gpurdma::daemon {
@@ -28,6 +29,7 @@ class control {
     rdma::workers& loaders;
     std::stop_token stop;
     std::function<std::string()> phase;  ///< starting, serving, stopping
+    std::function<void(const std::vector<verification>&)> verified;
   };
   explicit control(parts with) : with_{std::move(with)} {}
 

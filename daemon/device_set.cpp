@@ -4,14 +4,24 @@
 #include <utility>
 
 #include "daemon/event.hpp"
+#include "rdma/error.hpp"
 
 namespace gpurdma::daemon {
 
+namespace {
+
+device_list list_devices() {
+  device_list found{rdma_get_devices(nullptr), &rdma_free_devices};
+  if (!found) {
+    rdma::fail(rdma::last_error(), "cannot list the RDMA devices");
+  }
+  return found;
+}
+
+}  // namespace
+
 device_set::device_set(boost::asio::io_context& io, rdma::cm_event_channel& channel, lost_handler on_lost)
-    : io_{io},
-      channel_{channel},
-      on_lost_{std::move(on_lost)},
-      contexts_{rdma_get_devices(nullptr), &rdma_free_devices} {}
+    : io_{io}, channel_{channel}, on_lost_{std::move(on_lost)}, contexts_{list_devices()} {}
 
 device_set::~device_set() { *alive_ = false; }
 
@@ -34,13 +44,15 @@ principal_domain_ptr device_set::add(ibv_context& context) {
                                                           .principal = principal_id::anonymous,
                                                           .domain = made.device->allocate_protection_domain()});
   // The watch, and the caller of an event's handler, must not go while they call.
-  made.watch = std::make_unique<rdma::removal_watch>(channel_, context, [this, &context, alive = alive_] {
-    boost::asio::post(io_, [this, &context, alive] {
-      if (*alive) {
-        lose(context);
-      }
-    });
-  });
+  made.watch = std::make_unique<rdma::removal_watch>(channel_, context, made.device->limits().ports,
+                                                     [this, &context, alive = alive_] {
+                                                       boost::asio::post(io_, [this, &context, alive] {
+                                                         if (*alive) {
+                                                           lose(context);
+                                                         }
+                                                       });
+                                                     });
+  emit(event_id::device_added, {{"device", name}, {"removal_is_seen", made.watch->watches() ? "by address" : "by event"}});
   return devices_.emplace(&context, std::move(made)).first->second.domain;
 }
 

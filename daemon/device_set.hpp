@@ -17,6 +17,8 @@
 
 namespace gpurdma::daemon {
 
+using device_list = std::unique_ptr<ibv_context*, void (*)(ibv_context**)>;
+
 class device_set {
  public:
   /// Told after the device was taken out of the set, with its domain; from the reactor.
@@ -51,7 +53,7 @@ class device_set {
   boost::asio::io_context& io_;
   rdma::cm_event_channel& channel_;
   lost_handler on_lost_;
-  std::unique_ptr<ibv_context*, void (*)(ibv_context**)> contexts_;  ///< librdmacm closes none of them meanwhile
+  device_list contexts_;  ///< librdmacm closes none of them meanwhile
   std::map<ibv_context*, entry> devices_;
   std::vector<entry> lost_;  ///< kept for connections that still drain
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

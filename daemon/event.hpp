@@ -15,7 +15,10 @@ namespace gpurdma::daemon {
 
 enum class event_id {
   server_starting,
+  buffer_loading,
   buffer_loaded,
+  buffer_registered,
+  buffer_staged,
   buffer_verified,
   buffer_damaged,
   buffer_failed,
@@ -41,6 +44,9 @@ enum class event_id {
   device_event,
   device_added,
   device_lost,
+  gpu_placed,
+  gpu_is_far,
+  gpu_lost,
   control_command,
   control_refused,
   self_check_failed,

@@ -4,8 +4,17 @@
 #include <utility>
 
 #include "daemon/event.hpp"
+#include "memory/staging.hpp"
 
 namespace gpurdma::daemon {
+namespace {
+
+void log(const registration& made, const principal_domain& domain) {
+  emit(made.staged() ? event_id::buffer_staged : event_id::buffer_registered,
+       {{"buffer", made.version().name}, {"device", domain.device.name()}, {"path", made.path()}, {"why", made.why()}});
+}
+
+}  // namespace
 
 void publisher::publish(const buffer_config& wanted, done then) {
   auto old = with_.pool.find(wanted.name);
@@ -24,15 +33,31 @@ void publisher::remove(const std::string& name) {
   }
 }
 
+void publisher::withdraw(const memory::gpu& gpu, const std::string& why) {
+  for (const auto& version : with_.pool.all()) {
+    if (version->gpu.get() == &gpu) {
+      served_.erase(version->name);  // so that a reload makes it anew
+    }
+  }
+  with_.pool.withdraw(gpu, why);
+  with_.registrations.abandon(gpu);
+}
+
 void publisher::load(const buffer_config& wanted, done then) {
   auto what = std::make_shared<loaded>();
+  const auto current = loading_.insert(loading_.end(), {.buffer = wanted.name, .bytes = wanted.size});
   with_.loaders.run(
-      [wanted, what, number = with_.pool.next_version(wanted.name), stop = with_.stop] {
+      [wanted, what, number = with_.pool.next_version(wanted.name), stop = with_.stop,
+       bytes_done = current->bytes_done] {
         // Before the content: if the file changes in between, the next reload sees that it did.
         what->source = identify(wanted.source);
-        what->version = load_version(wanted, number, stop);
+        what->version = load_version(wanted, number, stop, [&](std::uint64_t done) { *bytes_done = done; });
       },
-      [this, wanted, what, then = std::move(then)](const std::exception_ptr& error) mutable {
+      [this, wanted, what, current, then = std::move(then)](const std::exception_ptr& error) mutable {
+        loading_.erase(current);
+        if (loading_.empty()) {
+          memory::staging().trim();
+        }
         if (error) {
           then(rdma::describe(error));
         } else {
@@ -63,8 +88,9 @@ void publisher::register_everywhere(const buffer_config& wanted, const std::shar
   }
   for (const auto& domain : domains) {
     with_.registrations.acquire(domain, what->version,
-                                [this, shared, finish](registration_ptr made, const std::exception_ptr& error) {
+                                [this, shared, finish, domain](registration_ptr made, const std::exception_ptr& error) {
                                   if (made) {
+                                    log(*made, *domain);
                                     with_.registrations.release(std::move(made), [] {});
                                   } else {
                                     shared->why = rdma::describe(error);

@@ -2,7 +2,10 @@
 
 // Brings versions of buffers into service and out of it.
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -38,10 +41,20 @@ class publisher {
   /// Loads and registers a version of `wanted`, and makes it the one that is lent. One that was lent before goes on
   /// until then, and on failure; but with `replace: drain` it is withdrawn first, and on failure nothing is served.
   void publish(const buffer_config& wanted, done then);
+  /// Takes what `gpu` holds out of service: it failed.
+  void withdraw(const memory::gpu& gpu, const std::string& why);
   /// Lends `name` no more. Its memory goes when its last lease has ended, or the grace time is over.
   void remove(const std::string& name);
 
   [[nodiscard]] const served_buffers& served() const noexcept { return served_; }
+
+  /// A buffer that is being loaded.
+  struct progress {
+    std::string buffer;
+    std::uint64_t bytes = 0;
+    std::shared_ptr<std::atomic<std::uint64_t>> bytes_done = std::make_shared<std::atomic<std::uint64_t>>(0);
+  };
+  [[nodiscard]] const std::list<progress>& loading() const noexcept { return loading_; }
 
  private:
   struct loaded {
@@ -57,6 +70,7 @@ class publisher {
   parts with_;
   retired_handler on_retired_;
   served_buffers served_;
+  std::list<progress> loading_;
 };
 
 }  // namespace gpurdma::daemon

@@ -2,12 +2,54 @@
 
 #include <system_error>
 
+#include "rdma/gpu_region.hpp"
+
 namespace gpurdma::daemon {
 
 registration::registration(principal_domain_ptr in, buffer_version_ptr of)
-    : in_{std::move(in)},
-      of_{std::move(of)},
-      region_{*in_->domain, of_->memory->address(), of_->memory->size(), rdma::region_access::remote_read} {}
+    : in_{std::move(in)}, of_{std::move(of)}, made_{make(*in_->domain, *of_)} {}
+
+registration::made registration::make(ibv_pd& domain, const buffer_version& of) {
+  if (of.gpu) {
+    return make_on_gpu(domain, of);
+  }
+  const auto address = of.memory->address();
+  return {.region = {domain, address, of.memory->size(), rdma::region_access::remote_read}, .address = address};
+}
+
+registration::made registration::make_on_gpu(ibv_pd& domain, const buffer_version& of) {
+  // Shared by the registrations that are made meanwhile, and closed after the last: a registration needs it no more.
+  std::shared_ptr<const memory::dma_buf> exported;
+  const rdma::gpu_range range{.gpu = of.gpu->info().label(),
+                              .address = of.memory->address(),
+                              .length = of.memory->size(),
+                              .export_dma_buf = [&] {
+                                exported = of.memory->export_dma_buf();
+                                return rdma::dma_buf_place{exported->fd(), exported->offset()};
+                              }};
+  try {
+    auto made = rdma::register_gpu_memory(domain, range, rdma::region_access::remote_read);
+    return {.region = std::move(made.region),
+            .address = range.address,
+            .path = rdma::name_of(made.path),
+            .why = std::move(made.why)};
+  } catch (const rdma::no_gpu_path& e) {
+    if (!of.staging) {
+      throw rdma::no_gpu_path{std::string{e.what()} +
+                              "; run modprobe nvidia_peermem, or set allow_staging: true for a copy in host memory"};
+    }
+    return make_staged(domain, of, e.what());
+  }
+}
+
+registration::made registration::make_staged(ibv_pd& domain, const buffer_version& of, const std::string& why) {
+  const auto& copy = of.staging->of(*of.memory, of.checksums);
+  return {.region = {domain, copy.address(), copy.size(), rdma::region_access::remote_read},
+          .address = copy.address(),
+          .path = "staged",
+          .staged = true,
+          .why = why};
+}
 
 void registration_cache::make(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then) {
   auto made = std::make_shared<registration_ptr>();
@@ -138,6 +180,17 @@ void registration_cache::abandon(const principal_domain& domain) {
   for (auto next = entries_.begin(); next != entries_.end();) {
     const auto current = next++;
     if (current->first.first == &domain) {
+      current->second.retired = true;
+      destroy_if_unused(current, [] {});
+    }
+  }
+}
+
+void registration_cache::abandon(const memory::gpu& gpu) {
+  for (auto next = entries_.begin(); next != entries_.end();) {
+    const auto current = next++;
+    // What is still being made goes with its last holder: nobody finds its buffer any more.
+    if (current->second.made && current->second.made->version().gpu.get() == &gpu) {
       current->second.retired = true;
       destroy_if_unused(current, [] {});
     }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,17 +34,36 @@ using principal_domain_ptr = std::shared_ptr<principal_domain>;
 /// A buffer version that may be read with `rkey()` until this is gone, which is before the memory goes.
 class registration {
  public:
-  /// Blocks. Throws std::system_error.
+  /// Blocks. Throws std::system_error; rdma::no_gpu_path where the adapter cannot reach the GPU and may not be given a
+  /// copy.
   registration(principal_domain_ptr in, buffer_version_ptr of);
 
-  [[nodiscard]] std::uint32_t rkey() const noexcept { return region_.rkey(); }
+  [[nodiscard]] std::uint32_t rkey() const noexcept { return made_.region.rkey(); }
+  /// Of the buffer's first byte, as the key knows it.
+  [[nodiscard]] std::uint64_t address() const noexcept { return made_.address; }
   [[nodiscard]] const buffer_version& version() const noexcept { return *of_; }
   [[nodiscard]] const principal_domain& domain() const noexcept { return *in_; }
+  /// How the adapter reaches the bytes: "host", "dma-buf", "nvidia-peermem", "staged".
+  [[nodiscard]] const char* path() const noexcept { return made_.path; }
+  [[nodiscard]] bool staged() const noexcept { return made_.staged; }
+  /// Why not by a better path; empty where there is none.
+  [[nodiscard]] const std::string& why() const noexcept { return made_.why; }
 
  private:
+  struct made {
+    rdma::memory_region region;
+    std::uint64_t address = 0;
+    const char* path = "host";
+    bool staged = false;
+    std::string why = {};
+  };
+  static made make(ibv_pd& domain, const buffer_version& of);
+  static made make_on_gpu(ibv_pd& domain, const buffer_version& of);
+  static made make_staged(ibv_pd& domain, const buffer_version& of, const std::string& why);
+
   principal_domain_ptr in_;
   buffer_version_ptr of_;
-  rdma::memory_region region_;
+  made made_;
 };
 using registration_ptr = std::shared_ptr<registration>;
 
@@ -68,6 +88,8 @@ class registration_cache {
   void retire(const buffer_version_ptr& of, done then);
   /// Nobody acquires in `domain` from now on, whose device is gone: what is held goes when it is released.
   void abandon(const principal_domain& domain);
+  /// Nobody acquires what `gpu` holds from now on: likewise.
+  void abandon(const memory::gpu& gpu);
   /// Gives up every cached registration, on the workers.
   void clear();
 

@@ -1,5 +1,6 @@
 #include "daemon/server.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -23,6 +24,21 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
+/// A check that fails because the GPU does tells earlier than the watch.
+void note_gpu_errors(gpu_watch& gpus, const std::vector<verification>& results) {
+  for (const auto& r : results) {
+    try {
+      if (r.error && r.gpu) {
+        std::rethrow_exception(r.error);
+      }
+    } catch (const std::system_error& e) {
+      if (memory::is_gpu_lost(e.code())) {
+        gpus.report(*r.gpu, e.what());
+      }
+    }
+  }
+}
+
 std::filesystem::path control_socket_path(const config& settings) {
   const char* const folder = std::getenv("RUNTIME_DIRECTORY");  // systemd's RuntimeDirectory=
   if (settings.control.socket.empty() && folder != nullptr) {
@@ -42,7 +58,7 @@ server::server(boost::asio::io_context& io, config settings, std::filesystem::pa
       signals_{io, SIGTERM, SIGINT, SIGHUP},
       drain_deadline_{io},
       status_timer_{io},
-      extension_timer_{io},
+      progress_timer_{io},
       channel_{io},
       devices_{io, channel_,
                [this](const std::string&, const principal_domain_ptr& domain) { on_device_lost(domain); }},
@@ -53,6 +69,7 @@ server::server(boost::asio::io_context& io, config settings, std::filesystem::pa
                .pool = pool_,
                .registrations = registrations_,
                .changed = [this] { note_change(); }},
+      gpus_{io, [this](const memory::gpu& which, const std::string& why) { on_gpu_lost(which, why); }},
       acceptor_{serving_, channel_, devices_, [this] { end_if_empty(); }},
       publisher_{{.loaders = loaders_,
                   .closers = closers_,
@@ -75,7 +92,8 @@ server::server(boost::asio::io_context& io, config settings, std::filesystem::pa
                 .reload = reloader_,
                 .loaders = loaders_,
                 .stop = give_up_loading_.get_token(),
-                .phase = [this] { return phase_name(); }}} {
+                .phase = [this] { return phase_name(); },
+                .verified = [this](const std::vector<verification>& results) { note_gpu_errors(gpus_, results); }}} {
   acceptor_.add_devices();
   open_control_socket();
 }
@@ -109,7 +127,7 @@ void server::start() {
 
 void server::load_buffers() {
   steps_left_ = settings_.buffers.size();
-  extend_timeout();
+  report_progress();
   for (const auto& wanted : config{settings_}.buffers) {
     publisher_.publish(wanted, [this, name = wanted.name](const std::string& why) {
       --steps_left_;
@@ -134,6 +152,7 @@ void server::become_ready() {
     return;
   }
   phase_ = phase::serving;
+  watch_gpus();
   emit(event_id::server_ready, {{"listen", joined(acceptor_.addresses())},
                                 {"devices", joined(devices_.names())},
                                 {"buffers", pool_.all().size()}});
@@ -160,11 +179,12 @@ void server::reload() {
   } else if (phase_ == phase::serving) {
     reloader_.reload({}, [this](const reloader::result&) {
       note_change();
+      watch_gpus();
       if (std::exchange(reload_again_, false)) {
         reload();
       }
     });
-    extend_timeout();
+    report_progress();
   }
 }
 
@@ -240,7 +260,8 @@ void server::end_if_empty() {
   // From here on nothing is started; the reactor returns when the last of this is done.
   drain_deadline_.cancel();
   status_timer_.cancel();
-  extension_timer_.cancel();
+  progress_timer_.cancel();
+  gpus_.stop();
   signals_.cancel();
   signals_.clear();  // should a worker be stuck, a further signal ends the process
   if (control_socket_) {
@@ -290,17 +311,46 @@ void server::tell_status() const {
                            std::to_string(serving_.leases) + " leases, " + buffers + " buffers");
 }
 
-void server::extend_timeout() {
+void server::report_progress() {
   if (phase_ == phase::ending || (phase_ != phase::starting && !reloader_.under_way())) {
     return;
   }
-  service_notifier::extend_timeout(60s);
-  extension_timer_.expires_after(20s);
-  extension_timer_.async_wait([this](const boost::system::error_code& error) {
+  auto progress = loaders_.jobs_ended() + registrars_.jobs_ended();
+  for (const auto& l : publisher_.loading()) {
+    const auto done = l.bytes_done->load();
+    progress += done;
+    if (done > 0) {
+      emit(event_id::buffer_loading, {{"buffer", l.buffer}, {"bytes_done", done}, {"bytes", l.bytes}});
+    }
+  }
+  if (std::exchange(progress_, progress) != progress) {
+    service_notifier::extend_timeout(60s);
+  }
+  progress_timer_.expires_after(10s);
+  progress_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) {
-      extend_timeout();
+      report_progress();
     }
   });
+}
+
+void server::watch_gpus() {
+  std::vector<memory::gpu_ptr> gpus;
+  for (const auto& version : pool_.all()) {
+    if (version->gpu && std::find(gpus.begin(), gpus.end(), version->gpu) == gpus.end()) {
+      gpus.push_back(version->gpu);
+      gpus_.add(version->gpu);
+    }
+  }
+  report_placement(gpus, devices_.names());
+}
+
+void server::on_gpu_lost(const memory::gpu& which, const std::string& why) {
+  emit(event_id::gpu_lost, {{"gpu", which.info().label()}, {"why", why}});
+  for (const auto& s : acceptor_.sessions()) {
+    s->revoke(which, why);
+  }
+  publisher_.withdraw(which, why);
 }
 
 }  // namespace gpurdma::daemon

@@ -18,6 +18,7 @@
 #include "daemon/control.hpp"
 #include "daemon/control_socket.hpp"
 #include "daemon/device_set.hpp"
+#include "daemon/gpu_watch.hpp"
 #include "daemon/publisher.hpp"
 #include "daemon/registration_cache.hpp"
 #include "daemon/reloader.hpp"
@@ -47,6 +48,9 @@ class server {
   /// Loads and registers, then listens. The reactor runs until a signal or a failure has ended everything.
   void start();
 
+  /// As the first signal does. On the reactor.
+  void stop();
+
   [[nodiscard]] outcome result() const noexcept { return outcome_; }
 
  private:
@@ -62,15 +66,16 @@ class server {
 
   void wait_for_signal();
   void on_signal();
-  void stop();
   void end_if_empty();
 
   [[nodiscard]] std::string phase_name() const;
   /// Tells the service manager, soon and not too often.
   void note_change();
   void tell_status() const;
-  /// While `loading_` goes on, which the service manager is told again and again.
-  void extend_timeout();
+  /// While buffers are made, says how far, and asks the service manager for more time where it gets on.
+  void report_progress();
+  void watch_gpus();
+  void on_gpu_lost(const memory::gpu& which, const std::string& why);
 
   boost::asio::io_context& io_;
   config settings_;
@@ -81,13 +86,14 @@ class server {
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_deadline_;
   boost::asio::steady_timer status_timer_;
-  boost::asio::steady_timer extension_timer_;
+  boost::asio::steady_timer progress_timer_;
 
   rdma::cm_event_channel channel_;
   device_set devices_;
   buffer_pool pool_;
   registration_cache registrations_;
   serving serving_;
+  gpu_watch gpus_;
   acceptor acceptor_;
   publisher publisher_;
   reloader reloader_;
@@ -97,6 +103,7 @@ class server {
 
   phase phase_ = phase::starting;
   outcome outcome_ = outcome::stopped;
+  std::uint64_t progress_ = 0;  ///< at the last report
   std::size_t steps_left_ = 0;  ///< buffers that are not yet in service at the start
   bool reload_again_ = false;
   bool status_is_due_ = false;

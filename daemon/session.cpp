@@ -64,7 +64,11 @@ void session::open(const principal_domain_ptr& domain, const protocol::open& req
     return;
   }
   if (!version) {
-    refuse(protocol::errc::unknown_buffer, "there is no buffer '" + request.name + "'", then);
+    if (const auto why = with_.pool.why_withdrawn(request.name); !why.empty()) {
+      refuse(protocol::errc::buffer_unavailable, "buffer '" + request.name + "' is out of service: " + why, then);
+    } else {
+      refuse(protocol::errc::unknown_buffer, "there is no buffer '" + request.name + "'", then);
+    }
     return;
   }
   const std::uint64_t size = version->memory->size();
@@ -125,14 +129,14 @@ void session::grant(const protocol::open& request, registration_ptr r, const ans
               .length = request.length,
               .expires = expires};
   const protocol::lease told{.id = given.id,
-                             .address = version.memory->address() + given.offset,
+                             .address = given.registration->address() + given.offset,
                              .length = given.length,
                              .buffer_size = version.memory->size(),
                              .version = version.version,
                              .rkey = given.registration->rkey(),
                              .duration_ms = milliseconds_until(expires),
                              .block_size = memory::checksum_block_size,
-                             .staged = false,
+                             .staged = given.registration->staged(),
                              .content = version.digest};
   emit(event_id::lease_granted, {{"client", number_},
                                  {"lease", given.id},
@@ -207,7 +211,7 @@ void session::list(const protocol::list& request, const answer& then) const {
   page.more = found.size() > protocol::max_buffers_in_listing;
   for (const auto& version : found) {
     if (page.entries.size() < protocol::max_buffers_in_listing) {
-      page.entries.push_back({version->name, version->memory->size(), version->version, false});
+      page.entries.push_back({version->name, version->memory->size(), version->version, version->staged()});
     }
   }
   then(std::move(page));
@@ -228,6 +232,20 @@ void session::end_lease(std::map<std::uint64_t, lease>::iterator which, std::str
     update_access();
   }
   with_.registrations.release(std::move(key), std::move(then));
+}
+
+void session::revoke(const memory::gpu& gpu, const std::string& why) {
+  for (auto next = leases_.begin(); next != leases_.end();) {
+    const auto current = next++;
+    if (current->second.registration->version().gpu.get() == &gpu) {
+      tell({.kind = protocol::notice_kind::lease_revoked,
+            .code = protocol::errc::buffer_unavailable,
+            .lease_id = current->first,
+            .sentence = why});
+      end_lease(current, "revoked", [] {});
+    }
+  }
+  arm_expiry();
 }
 
 void session::end_expired() {

@@ -78,6 +78,8 @@ class session : public std::enable_shared_from_this<session> {
 
   /// Asks the client to go: at once where it holds no lease, else when the last is released or drop() comes.
   void shut_down();
+  /// Ends its leases on what `gpu` holds.
+  void revoke(const memory::gpu& gpu, const std::string& why);
   /// Cuts the client off.
   void drop(std::error_code why);
   /// The same at an operator's wish: the client is told first.

@@ -31,8 +31,8 @@ void verify(rdma::workers& loaders, std::vector<buffer_version_ptr> versions, co
     shared->then({});
   }
   for (auto& version : versions) {
-    auto result =
-        std::make_shared<verification>(verification{version->name, version->version, version->memory->size(), {}});
+    auto result = std::make_shared<verification>(verification{
+        .buffer = version->name, .version = version->version, .bytes = version->memory->size(), .gpu = version->gpu});
     loaders.run(
         // The worker holds the version alone: should it be retired meanwhile, its memory goes there.
         [version = std::move(version), result, stop] {
@@ -45,6 +45,7 @@ void verify(rdma::workers& loaders, std::vector<buffer_version_ptr> versions, co
             return;  // the check was given up, which says nothing of the buffer
           }
           if (error) {
+            result->error = error;
             result->why = rdma::describe(error);
           }
           log(*result);

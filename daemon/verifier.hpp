@@ -3,6 +3,7 @@
 // Compares buffers with the checksums taken when they were loaded.
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -18,7 +19,9 @@ struct verification {
   std::string buffer;
   std::uint64_t version = 0;
   std::uint64_t bytes = 0;
-  std::string why;  ///< what is wrong, or why it could not be checked; empty where the data is right
+  memory::gpu_ptr gpu;       ///< that has the memory; null for host memory
+  std::exception_ptr error;  ///< why it could not be checked; else null
+  std::string why;           ///< what is wrong, or why it could not be checked; empty where the data is right
 };
 
 /// Reads all memory of `versions` on `loaders`, and logs each result. `then` is told from the reactor, in any order;

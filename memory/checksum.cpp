@@ -6,26 +6,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "memory/crc32c_math.hpp"
+
 namespace gpurdma::memory {
-namespace {
-
-// Castagnoli's polynomial, bits reversed, as a reflected CRC uses it.
-constexpr std::uint32_t polynomial = 0x82F63B78;
-
-/// a · b modulo the polynomial, both reflected (bit 31 is x^0).
-constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) noexcept {
-  std::uint32_t product = 0;
-  for (std::uint32_t bit = std::uint32_t{1} << 31U; bit != 0; bit >>= 1U) {
-    if ((a & bit) != 0) {
-      product ^= b;
-    }
-    b = (b & 1U) != 0 ? (b >> 1U) ^ polynomial : b >> 1U;
-  }
-  return product;
-}
-
-}  // namespace
-
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
   // ISA-L takes an int and a pointer to non-const that it only reads from.
   constexpr std::size_t most = std::size_t{1} << 30U;
@@ -41,15 +24,18 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noe
 }
 
 std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t size_of_b) noexcept {
-  // Appending n zero bytes multiplies by x^(8n); square and multiply. The inversions at both ends cancel out.
-  std::uint32_t power = std::uint32_t{1} << 23U;  // x^8
-  for (auto n = size_of_b; n != 0; n >>= 1U) {
-    if ((n & 1U) != 0) {
-      a = multiply(a, power);
-    }
-    power = multiply(power, power);
+  // The inversions at both ends cancel out.
+  return crc32c_math::multiply(a, crc32c_math::appended_zeros(size_of_b)) ^ b;
+}
+
+std::uint32_t crc32c_of_repeated(std::byte value, std::uint64_t size) noexcept {
+  std::array<std::byte, 4096> part{};
+  part.fill(value);
+  std::uint32_t crc = 0;
+  for (; size != 0; size -= std::min<std::uint64_t>(size, part.size())) {
+    crc = crc32c(std::span{part}.first(static_cast<std::size_t>(std::min<std::uint64_t>(size, part.size()))), crc);
   }
-  return a ^ b;
+  return crc;
 }
 
 std::array<std::byte, 32> content_digest(const content_checksums& of) {

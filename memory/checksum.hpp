@@ -13,16 +13,24 @@ namespace gpurdma::memory {
 /// Bytes that one checksum of a buffer covers; the buffer's last block may be shorter.
 inline constexpr std::size_t checksum_block_size = std::size_t{1} << 20U;
 
+/// How many blocks `size` bytes have.
+[[nodiscard]] constexpr std::size_t block_count(std::uint64_t size) noexcept {
+  return static_cast<std::size_t>(size / checksum_block_size + (size % checksum_block_size != 0 ? 1 : 0));
+}
+
 /// The CRC32C of `bytes`, or of what `before` is the CRC32C of followed by `bytes`.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept;
 
 /// The CRC32C of A followed by B, given theirs and B's size in bytes.
 [[nodiscard]] std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t size_of_b) noexcept;
 
+/// The CRC32C of `size` bytes that all are `value`.
+[[nodiscard]] std::uint32_t crc32c_of_repeated(std::byte value, std::uint64_t size) noexcept;
+
 /// What is known of a buffer's content: a checksum for each block.
 struct content_checksums {
   std::uint64_t size = 0;             ///< bytes of the buffer
-  std::vector<std::uint32_t> blocks;  ///< ceil(size / checksum_block_size) of them
+  std::vector<std::uint32_t> blocks;  ///< block_count(size) of them
   bool operator==(const content_checksums&) const = default;
 };
 

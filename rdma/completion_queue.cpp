@@ -19,6 +19,8 @@ struct shared_queue {
   std::uint32_t reserved = 0;
   unsigned unacknowledged = 0;  ///< events that ibv_destroy_cq would wait for
   bool poll_is_due = false;     ///< more is to be polled, after others had their turn
+  bool lost = false;            ///< it failed: nobody new gets room in it
+  std::vector<work_owner*> owners;
 
   shared_queue() = default;
   shared_queue(const shared_queue&) = delete;
@@ -30,13 +32,20 @@ struct shared_queue {
   }
 };
 
+completion_reservation::completion_reservation(shared_queue& q, std::uint32_t entries, work_owner& owner)
+    : queue_{&q}, entries_{entries}, owner_{&owner} {
+  q.owners.push_back(&owner);
+  q.reserved += entries;
+}
+
 completion_reservation::completion_reservation(completion_reservation&& other) noexcept
-    : queue_{std::exchange(other.queue_, nullptr)}, entries_{other.entries_} {}
+    : queue_{std::exchange(other.queue_, nullptr)}, entries_{other.entries_}, owner_{other.owner_} {}
 
 completion_reservation& completion_reservation::operator=(completion_reservation&& other) noexcept {
   give_back();
   queue_ = std::exchange(other.queue_, nullptr);
   entries_ = other.entries_;
+  owner_ = other.owner_;
   return *this;
 }
 
@@ -45,6 +54,7 @@ completion_reservation::~completion_reservation() { give_back(); }
 void completion_reservation::give_back() noexcept {
   if (queue_ != nullptr) {
     queue_->reserved -= entries_;
+    queue_->owners.erase(std::find(queue_->owners.begin(), queue_->owners.end(), owner_));
   }
 }
 
@@ -66,12 +76,11 @@ completion_queues::~completion_queues() {
 
 void completion_queues::close() { watch_->stop(); }
 
-completion_reservation completion_queues::reserve(std::uint32_t entries) {
-  const auto room =
-      std::find_if(queues_.begin(), queues_.end(), [&](const auto& q) { return q->capacity - q->reserved >= entries; });
+completion_reservation completion_queues::reserve(std::uint32_t entries, work_owner& owner) {
+  const auto room = std::find_if(queues_.begin(), queues_.end(),
+                                 [&](const auto& q) { return !q->lost && q->capacity - q->reserved >= entries; });
   if (room != queues_.end()) {
-    (*room)->reserved += entries;
-    return {**room, entries};
+    return {**room, entries, owner};
   }
   // Entries cost the provider memory, so queues are made as clients come, of a size that few of them fill.
   constexpr std::uint32_t usual_capacity = 4096;
@@ -82,13 +91,13 @@ completion_reservation completion_queues::reserve(std::uint32_t entries) {
          std::string{ibv_get_device_name(context_.device)} + " has too small completion queues");
   }
   added->handle.reset(ibv_create_cq(&context_, static_cast<int>(wanted), added.get(), channel_.get(), 0));
-  if (!added->handle || ibv_req_notify_cq(added->handle.get(), 0) != 0) {
-    fail(last_error(), std::string{"cannot create a completion queue on "} + ibv_get_device_name(context_.device));
+  const auto why = added->handle ? check_number(ibv_req_notify_cq(added->handle.get(), 0)) : last_error();
+  if (why) {
+    fail(why, std::string{"cannot create a completion queue on "} + ibv_get_device_name(context_.device));
   }
   added->capacity = wanted;
-  added->reserved = entries;
   queues_.push_back(std::move(added));
-  return {*queues_.back(), entries};
+  return {*queues_.back(), entries, owner};
 }
 
 void completion_queues::on_readable() {
@@ -96,8 +105,9 @@ void completion_queues::on_readable() {
   ibv_cq* raw = nullptr;
   void* context = nullptr;
   // What is left makes the channel readable again, after others had their turn.
-  constexpr int budget = 16;
-  for (int i = 0; i < budget; ++i) {
+  constexpr std::size_t most = 16;
+  const auto budget = std::min(most, queues_.size());
+  for (std::size_t i = 0; i < budget; ++i) {
     if (ibv_get_cq_event(channel_.get(), &raw, &context) != 0) {
       if (errno != EAGAIN) {
         watch_->stop();  // the device is gone: its channel would be readable for ever
@@ -116,9 +126,21 @@ void completion_queues::on_readable() {
 
 void completion_queues::arm_and_poll(shared_queue& q) {
   // Armed first and polled then: a completion that arrives in between raises an event, instead of being missed.
-  ibv_req_notify_cq(q.handle.get(), 0);
+  const auto why = check_number(ibv_req_notify_cq(q.handle.get(), 0));
   if (!q.poll_is_due) {
     poll(q);
+  }
+  if (why) {
+    lose(q, why);
+  }
+}
+
+void completion_queues::lose(shared_queue& q, std::error_code why) {
+  // Nothing wakes us for it any more, so whoever waits for a completion in it would wait for ever.
+  if (!std::exchange(q.lost, true)) {
+    for (auto* const owner : std::vector{q.owners}) {
+      owner->on_queue_lost(why);
+    }
   }
 }
 
@@ -128,12 +150,17 @@ void completion_queues::poll(shared_queue& q) {
   std::array<ibv_wc, batch> wcs{};
   for (int done = 0; done < budget;) {
     const int count = ibv_poll_cq(q.handle.get(), batch, wcs.data());
-    for (const auto& wc : std::span{wcs}.first(static_cast<std::size_t>(std::max(count, 0)))) {
+    if (count < 0) {
+      lose(q, std::make_error_code(std::errc::io_error));
+      return;
+    }
+    for (const auto& wc : std::span{wcs}.first(static_cast<std::size_t>(count))) {
       if (const auto request = work_requests_.take(wc.wr_id)) {
         request->owner->on_completion(request->kind, request->index, {wc.status, wc.byte_len});
       }
     }
-    if (count < batch) {
+    // Not `count < batch`: what the handlers posted may be done already, and another poll costs less than an event.
+    if (count <= 0) {
       return;
     }
     done += count;

@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <memory>
+#include <system_error>
 #include <vector>
 
 #include "rdma/fd_watch.hpp"
@@ -22,6 +23,8 @@ struct completion {
 class work_owner {
  public:
   virtual void on_completion(work_kind kind, std::uint32_t index, const completion& what) = 0;
+  /// The queue of its reservation failed: no completion will come any more.
+  virtual void on_queue_lost(std::error_code why) = 0;
 
  protected:
   ~work_owner() = default;
@@ -30,8 +33,8 @@ class work_owner {
 class completion_queues;
 struct shared_queue;
 
-/// Room for a number of completions in a queue. A queue never overruns because every queue pair holds one of these
-/// for all that it may have posted.
+/// Room for a number of an owner's completions in a queue. A queue never overruns because every queue pair holds one of
+/// these for all that it may have posted.
 class completion_reservation {
  public:
   completion_reservation() = default;
@@ -44,11 +47,12 @@ class completion_reservation {
 
  private:
   friend class completion_queues;
-  completion_reservation(shared_queue& q, std::uint32_t entries) noexcept : queue_{&q}, entries_{entries} {}
+  completion_reservation(shared_queue& q, std::uint32_t entries, work_owner& owner);
   void give_back() noexcept;
 
   shared_queue* queue_ = nullptr;
   std::uint32_t entries_ = 0;
+  work_owner* owner_ = nullptr;
 };
 
 class completion_queues {
@@ -61,7 +65,7 @@ class completion_queues {
   ~completion_queues();
 
   /// Throws std::system_error where a further queue is needed and cannot be had.
-  [[nodiscard]] completion_reservation reserve(std::uint32_t entries);
+  [[nodiscard]] completion_reservation reserve(std::uint32_t entries, work_owner& owner);
   [[nodiscard]] work_request_table& work_requests() noexcept { return work_requests_; }
   /// Waits for no completion any more.
   void close();
@@ -70,6 +74,7 @@ class completion_queues {
   void on_readable();
   void arm_and_poll(shared_queue& q);
   void poll(shared_queue& q);
+  void lose(shared_queue& q, std::error_code why);
 
   boost::asio::io_context& io_;
   ibv_context& context_;

@@ -14,9 +14,6 @@
 namespace gpurdma::rdma {
 namespace {
 
-// How long a queue pair in error may take to flush. Adapters need microseconds; one that was unplugged never does.
-constexpr std::chrono::seconds drain_limit{5};
-
 constexpr std::chrono::seconds linger_limit{1};
 
 // The REQ's counts rule the queue pairs of both sides. rxe with a retry count of 7 never reports a dead peer
@@ -79,7 +76,7 @@ connection::~connection() {
 
 void connection::create_queue_pair() {
   const auto wanted = settings_.receives + settings_.sends + settings_.reads;
-  completions_ = device_.reserve_completions(wanted);
+  completions_ = device_.reserve_completions(wanted, *this);
   ibv_qp_init_attr attributes{};
   attributes.qp_type = IBV_QPT_RC;
   attributes.send_cq = completions_.queue();
@@ -281,6 +278,14 @@ void connection::on_completion(work_kind kind, std::uint32_t index, const comple
   finish_if_drained();
 }
 
+void connection::on_queue_lost(std::error_code why) {
+  hopeless_ = true;
+  if (state_ == state::draining) {
+    set_deadline(std::chrono::milliseconds{0});
+  }
+  failed(why);
+}
+
 void connection::on_sent(std::uint32_t index, const completion& what) {
   free_sends_.push_back(index);
   if (what.status != IBV_WC_SUCCESS) {
@@ -377,11 +382,12 @@ void connection::start_draining() {
   // Into ERR first: that is what stops the peer, and rdma_disconnect does it only in some of the CM's states.
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE);
+  // A queue pair that does not go there is not flushed, and its peer goes on reading until it is destroyed.
+  hopeless_ = ibv_modify_qp(queue_pair_.get(), &attributes, IBV_QP_STATE) != 0 || hopeless_;
   if (was_connected) {
     rdma_disconnect(id_);
   }
-  set_deadline(drain_limit);
+  set_deadline(hopeless_ ? std::chrono::milliseconds{0} : settings_.drain_limit);
   finish_if_drained();
 }
 

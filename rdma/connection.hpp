@@ -4,6 +4,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -29,6 +30,8 @@ struct connection_settings {
   std::uint32_t send_size = 0;     ///< bytes of the longest
   std::uint32_t queued_sends = 0;  ///< further messages that may wait for a SEND to complete
   std::uint32_t reads = 0;         ///< READs that may be posted at once
+  /// How long a queue pair in error may take to flush. Adapters need microseconds; one that was unplugged never does.
+  std::chrono::milliseconds drain_limit{5000};
 };
 
 class connection_handler {
@@ -99,6 +102,7 @@ class connection final : private cm_event_handler, private work_owner {
 
   void on_cm_event(const cm_event& event) override;
   void on_completion(work_kind kind, std::uint32_t index, const completion& what) override;
+  void on_queue_lost(std::error_code why) override;
 
   void on_established(std::span<const std::byte> private_data);
   void on_received(std::uint32_t index, const completion& what);
@@ -149,6 +153,7 @@ class connection final : private cm_event_handler, private work_owner {
   std::deque<std::vector<std::byte>> queued_sends_;
   std::optional<boost::asio::steady_timer> deadline_;  ///< of lingering and of draining
   bool finish_is_due_ = false;
+  bool hopeless_ = false;  ///< posted work requests will not come home, so draining does not wait for them
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  ///< for what is posted to the reactor
 };
 

@@ -57,7 +57,9 @@ protection_domain device::allocate_protection_domain() {
   return domain;
 }
 
-completion_reservation device::reserve_completions(std::uint32_t entries) { return completions_->reserve(entries); }
+completion_reservation device::reserve_completions(std::uint32_t entries, work_owner& owner) {
+  return completions_->reserve(entries, owner);
+}
 
 void device::drain_async_events() {
   ibv_async_event event{};

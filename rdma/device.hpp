@@ -46,8 +46,8 @@ class device {
   /// Throws std::system_error.
   [[nodiscard]] protection_domain allocate_protection_domain();
 
-  /// A queue with room for `entries` more completions, kept free for the caller. Throws std::system_error.
-  [[nodiscard]] completion_reservation reserve_completions(std::uint32_t entries);
+  /// A queue with room for `entries` more completions, kept free for `owner`. Throws std::system_error.
+  [[nodiscard]] completion_reservation reserve_completions(std::uint32_t entries, work_owner& owner);
 
   /// Waits for nothing any more.
   void close();

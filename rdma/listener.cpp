@@ -75,7 +75,7 @@ listener::listener(cm_event_channel& channel, const endpoint& at, request_handle
   // An IPv6 wildcard would else take the IPv4 port as well, and "0.0.0.0" beside "::" would clash.
   int v6_only = 1;
   if (at.native()->sa_family == AF_INET6) {
-    rdma_set_option(id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &v6_only, sizeof v6_only);
+    check(rdma_set_option(id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &v6_only, sizeof v6_only));
   }
   check(rdma_bind_addr(id_.get(), at.native()));
 }

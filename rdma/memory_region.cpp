@@ -20,15 +20,28 @@ std::string hint(const std::error_code& why) {
          " bytes: raise it (LimitMEMLOCK=infinity in the unit)";
 }
 
+int flags_of(region_access access) noexcept {
+  return access == region_access::local_write ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ;
+}
+
 }  // namespace
 
 memory_region::memory_region(ibv_pd& domain, std::uint64_t address, std::size_t length, region_access access) {
-  const unsigned flags = access == region_access::local_write ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ;
+  const auto flags = static_cast<unsigned>(flags_of(access));
   region_.reset(ibv_reg_mr(&domain, std::bit_cast<void*>(address), length, flags));
   if (!region_) {
     const auto why = last_error();
-    fail(why, "cannot register " + std::to_string(length) + " bytes of host memory on " +
+    fail(why, "cannot register " + std::to_string(length) + " bytes of memory on " +
                   ibv_get_device_name(domain.context->device) + hint(why));
+  }
+}
+
+memory_region::memory_region(ibv_pd& domain, dma_buf_place place, std::uint64_t address, std::size_t length,
+                             region_access access)
+    : region_{ibv_reg_dmabuf_mr(&domain, place.offset, length, address, place.fd, flags_of(access))} {
+  if (!region_) {
+    fail(last_error(), "cannot register a dma-buf of " + std::to_string(length) + " bytes on " +
+                           ibv_get_device_name(domain.context->device));
   }
 }
 

@@ -34,13 +34,10 @@ std::optional<endpoint> address_of(const ibv_gid& gid) {
 
 }  // namespace
 
-removal_watch::removal_watch(cm_event_channel& channel, ibv_context& device, std::function<void()> on_removal)
+removal_watch::removal_watch(cm_event_channel& channel, ibv_context& device, std::uint8_t ports,
+                             std::function<void()> on_removal)
     : on_removal_{std::move(on_removal)} {
-  ibv_device_attr attributes{};
-  if (ibv_query_device(&device, &attributes) != 0) {
-    return;
-  }
-  for (std::uint8_t port = 1; port <= attributes.phys_port_cnt; ++port) {
+  for (std::uint8_t port = 1; port <= ports; ++port) {
     ibv_port_attr of_port{};
     if (ibv_query_port(&device, port, &of_port) != 0 || of_port.link_layer != IBV_LINK_LAYER_ETHERNET) {
       continue;

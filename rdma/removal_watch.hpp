@@ -2,6 +2,7 @@
 
 // Learns that a device is being removed.
 
+#include <cstdint>
 #include <functional>
 
 #include "rdma/cm_event_channel.hpp"
@@ -15,7 +16,7 @@ class removal_watch final : private cm_event_handler {
  public:
   /// `on_removal` is called once at most, and may destroy this. Without an IP address of its own (InfiniBand), a device
   /// cannot be watched so, and its asynchronous events must do.
-  removal_watch(cm_event_channel& channel, ibv_context& device, std::function<void()> on_removal);
+  removal_watch(cm_event_channel& channel, ibv_context& device, std::uint8_t ports, std::function<void()> on_removal);
 
   [[nodiscard]] bool watches() const noexcept { return id_ != nullptr; }
 

@@ -66,17 +66,19 @@ static double now_us(void) {
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/// Waits in epoll for a completion of `queue`, which is armed.
+/// Waits in epoll for a completion of `queue`, which is armed, and arms it again.
 static void await_completion(int waiter, struct ibv_comp_channel* channel, struct ibv_cq* queue) {
   struct ibv_wc done;
   int count = 0;
-  while ((count = ibv_poll_cq(queue, 1, &done)) == 0) {
+  while (count == 0) {
     struct epoll_event ready;
     if (epoll_wait(waiter, &ready, 1, -1) < 0) die("epoll_wait");
     struct ibv_cq* from = NULL;
     void* context = NULL;
-    if (ibv_get_cq_event(channel, &from, &context) == 0) ibv_ack_cq_events(from, 1);
+    if (ibv_get_cq_event(channel, &from, &context) != 0) continue;
+    ibv_ack_cq_events(from, 1);
     if (ibv_req_notify_cq(queue, 0) != 0) die("ibv_req_notify_cq");
+    count = ibv_poll_cq(queue, 1, &done);
   }
   if (count < 0 || done.status != IBV_WC_SUCCESS) die("a READ failed");
 }

@@ -132,6 +132,14 @@ TEST(options, have_defaults) {
   EXPECT_EQ(o.timeout, 10s);
 }
 
+TEST(options, of_a_read_into_a_gpu) {
+  EXPECT_EQ(good({"node/weights"}).to_gpu, std::nullopt);
+  EXPECT_EQ(good({"node/weights", "--to-gpu", "0"}).to_gpu, "0");
+  EXPECT_EQ(good({"node/weights", "--to-gpu", "0000:17:00.0", "--bench"}).to_gpu, "0000:17:00.0");
+  expect_usage_error({"node/weights", "--to-gpu", "0", "-o", "file"}, "--to-gpu reads into a GPU's memory alone");
+  expect_usage_error({"node", "--to-gpu", "0", "--list"}, "--to-gpu reads into a GPU's memory alone");
+}
+
 TEST(options, of_a_bench) {
   EXPECT_EQ(good({"node/weights", "--bench"}).count, 1'000U);
   EXPECT_EQ(good({"node/weights", "--bench", "--count", "10000000"}).count, 10'000'000U);

@@ -85,6 +85,20 @@ TEST(crc32c, is_right_beyond_1_GiB) {
   EXPECT_EQ(crc32c(zeros.bytes()), expected);
 }
 
+TEST(crc32c_of_repeated, agrees_with_bytes_that_are_there) {
+  for (const std::size_t size : {0U, 1U, 4095U, 4096U, 4097U, 100'000U}) {
+    EXPECT_EQ(crc32c_of_repeated(std::byte{'R'}, size), crc32c(filled(size, 'R'))) << size;
+  }
+}
+
+TEST(block_count, counts_a_block_that_is_shorter) {
+  EXPECT_EQ(block_count(0), 0U);
+  EXPECT_EQ(block_count(1), 1U);
+  EXPECT_EQ(block_count(checksum_block_size), 1U);
+  EXPECT_EQ(block_count(checksum_block_size + 1), 2U);
+  EXPECT_EQ(block_count(~std::uint64_t{0}), std::size_t{1} << 44U);
+}
+
 TEST(crc32c_combine, joins_any_two_parts) {
   const auto data = random_bytes(1'000);
   const auto whole = reference(data);

@@ -8,11 +8,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -31,25 +35,53 @@ using testing::HasSubstr;
 
 constexpr auto block = checksum_block_size;
 
-/// Memory that calls a function before each block is copied in or out: something happens in the middle of a load.
+/// Memory that calls a function before each step or piece is worked on: something happens in the middle of a load.
 class watched_memory final : public buffer_memory {
  public:
-  watched_memory(std::size_t size, std::function<void(std::size_t offset)> on_block)
-      : inner_{size}, on_block_{std::move(on_block)} {}
+  watched_memory(std::size_t size, std::function<void(std::size_t offset)> on_block, unsigned readers = 1)
+      : inner_{size}, on_block_{std::move(on_block)}, readers_{readers} {}
   [[nodiscard]] std::size_t size() const noexcept override { return inner_.size(); }
   [[nodiscard]] std::uint64_t address() const noexcept override { return inner_.address(); }
-  void write(std::size_t offset, std::span<const std::byte> from) override {
-    on_block_(offset);
-    inner_.write(offset, from);
+  void write(std::size_t offset, std::span<const std::byte> from) override { inner_.write(offset, from); }
+  void read(std::size_t offset, std::span<std::byte> to) const override { inner_.read(offset, to); }
+  [[nodiscard]] transfer_plan plan() const noexcept override {
+    return {.piece = block, .readers = readers_, .step = block};
   }
-  void read(std::size_t offset, std::span<std::byte> to) const override {
+  [[nodiscard]] std::unique_ptr<content_writer> make_writer(const std::stop_token& stop) override {
+    return std::make_unique<watched_writer>(inner_.make_writer(stop), on_block_);
+  }
+  void fill(std::size_t offset, std::size_t size, std::byte value) override {
     on_block_(offset);
-    inner_.read(offset, to);
+    inner_.fill(offset, size, value);
+  }
+  void fill_counting(std::size_t offset, std::size_t size) override {
+    on_block_(offset);
+    inner_.fill_counting(offset, size);
+  }
+  void checksum_blocks(std::size_t first, std::span<std::uint32_t> sums) const override {
+    inner_.checksum_blocks(first, sums);
   }
 
  private:
+  class watched_writer final : public content_writer {
+   public:
+    watched_writer(std::unique_ptr<content_writer> inner, const std::function<void(std::size_t offset)>& on_block)
+        : inner_{std::move(inner)}, on_block_{on_block} {}
+    std::span<std::byte> next(std::size_t offset, std::size_t size) override {
+      on_block_(offset);
+      return inner_->next(offset, size);
+    }
+    void commit(std::span<std::uint32_t> sums) override { inner_->commit(sums); }
+    void finish() override { inner_->finish(); }
+
+   private:
+    std::unique_ptr<content_writer> inner_;
+    const std::function<void(std::size_t offset)>& on_block_;
+  };
+
   host_memory inner_;
   std::function<void(std::size_t offset)> on_block_;
+  unsigned readers_;
 };
 
 /// Text in which no two blocks are alike.
@@ -256,9 +288,75 @@ TEST(loader, stops_between_blocks_when_asked_to) {
 TEST(loader, does_not_begin_where_it_is_already_to_stop) {
   std::stop_source stop;
   stop.request_stop();
+  const scratch_folder folder;
   watched_memory m{1, [](std::size_t) { ADD_FAILURE() << "touched the memory"; }};
-  expect_failure([&] { load(m, byte_fill{}, stop.get_token()); }, std::errc::operation_canceled, "given up");
+  for (const content_source& from : {content_source{byte_fill{}}, content_source{counting_fill{}},
+                                     content_source{file_source{folder.write("source", "!")}}}) {
+    expect_failure([&] { load(m, from, stop.get_token()); }, std::errc::operation_canceled, "given up");
+  }
   expect_failure([&] { static_cast<void>(checksum(m, stop.get_token())); }, std::errc::operation_canceled, "given up");
+}
+
+TEST(loader, says_how_much_is_done) {
+  const scratch_folder folder;
+  constexpr auto size = 5 * block + 1;
+  const auto file = folder.write("source", some_text(size));
+  for (const content_source& from :
+       {content_source{byte_fill{}}, content_source{counting_fill{}}, content_source{file_source{file}}}) {
+    watched_memory m{size, [](std::size_t) {}, 3};
+    std::vector<std::uint64_t> done;
+    load(m, from, {}, [&](std::uint64_t bytes) { done.push_back(bytes); });
+    EXPECT_EQ(done.size(), 6U);
+    EXPECT_TRUE(std::ranges::is_sorted(done));
+    EXPECT_EQ(done.back(), size);
+  }
+}
+
+TEST(loader, tells_the_first_failure_of_many_readers) {
+  const scratch_folder folder;
+  const auto file = folder.write("source", some_text(20 * block));
+  watched_memory m{20 * block,
+                   [](std::size_t offset) {
+                     if (offset == 3 * block) {
+                       throw std::system_error{std::make_error_code(std::errc::io_error), "the third"};
+                     }
+                   },
+                   8};
+  expect_failure([&] { load(m, file_source{file}, {}); }, std::errc::io_error, "the third");
+}
+
+TEST(loader, needs_no_reader_that_waits_in_vain) {
+  // One reader gets what it needs to work; the others wait for it until they are told that nothing is left.
+  class one_writer_memory final : public buffer_memory {
+   public:
+    [[nodiscard]] std::size_t size() const noexcept override { return inner_.size(); }
+    [[nodiscard]] std::uint64_t address() const noexcept override { return inner_.address(); }
+    void write(std::size_t offset, std::span<const std::byte> from) override { inner_.write(offset, from); }
+    void read(std::size_t offset, std::span<std::byte> to) const override { inner_.read(offset, to); }
+    [[nodiscard]] transfer_plan plan() const noexcept override { return {.piece = block, .readers = 4, .step = block}; }
+    [[nodiscard]] std::unique_ptr<content_writer> make_writer(const std::stop_token& stop) override {
+      if (taken_.exchange(true)) {
+        std::mutex mutex;
+        std::unique_lock lock{mutex};
+        std::condition_variable_any{}.wait(lock, stop, [] { return false; });
+        return nullptr;
+      }
+      return inner_.make_writer(stop);
+    }
+    void fill(std::size_t, std::size_t, std::byte) override {}
+    void fill_counting(std::size_t, std::size_t) override {}
+    void checksum_blocks(std::size_t first, std::span<std::uint32_t> sums) const override {
+      inner_.checksum_blocks(first, sums);
+    }
+
+   private:
+    host_memory inner_{7 * block};
+    std::atomic<bool> taken_{};
+  };
+  const scratch_folder folder;
+  one_writer_memory m;
+  const auto loaded = load(m, file_source{folder.write("source", some_text(7 * block))}, {});
+  EXPECT_EQ(loaded, checksum(m, {}));
 }
 
 TEST(checksum, finds_a_flipped_bit) {

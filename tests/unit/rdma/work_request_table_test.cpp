@@ -19,6 +19,7 @@ namespace {
 /// The table never calls it.
 class owner_stub final : public work_owner {
   void on_completion(work_kind, std::uint32_t, const completion&) override {}
+  void on_queue_lost(std::error_code) override {}
 };
 
 void expect_entry(const std::optional<work_request_table::entry>& found, const work_request_table::entry& expected) {
