@@ -206,8 +206,8 @@ void control::reload(const std::string& republish, const answer& then) const {
   } else if (with_.reload.under_way()) {
     then(refused("a reload is under way; try again when it has ended"));
   } else {
-    with_.reload.reload(republish.empty() ? std::set<std::string>{} : std::set{republish},
-                        [then](const reloader::result& r) { then(shown(r)); });
+    with_.start_reload(republish.empty() ? std::set<std::string>{} : std::set{republish},
+                       [then](const reloader::result& r) { then(shown(r)); });
   }
 }
 

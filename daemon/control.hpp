@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <chrono>
 #include <functional>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -25,9 +26,10 @@ class control {
     acceptor& clients;
     const buffer_pool& pool;
     const device_set& devices;
-    reloader& reload;
+    const reloader& reload;
     rdma::workers& loaders;
     std::stop_token stop;
+    std::function<void(std::set<std::string> republish, reloader::done then)> start_reload;
     std::function<std::string()> phase;  ///< starting, serving, stopping
     std::function<void(const std::vector<verification>&)> verified;
   };

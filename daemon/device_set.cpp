@@ -52,7 +52,8 @@ principal_domain_ptr device_set::add(ibv_context& context) {
                                                          }
                                                        });
                                                      });
-  emit(event_id::device_added, {{"device", name}, {"removal_is_seen", made.watch->watches() ? "by address" : "by event"}});
+  emit(event_id::device_added,
+       {{"device", name}, {"removal_is_seen", made.watch->watches() ? "by address" : "by event"}});
   return devices_.emplace(&context, std::move(made)).first->second.domain;
 }
 

@@ -51,7 +51,7 @@ void publisher::load(const buffer_config& wanted, done then) {
        bytes_done = current->bytes_done] {
         // Before the content: if the file changes in between, the next reload sees that it did.
         what->source = identify(wanted.source);
-        what->version = load_version(wanted, number, stop, [&](std::uint64_t done) { *bytes_done = done; });
+        what->version = load_version(wanted, number, stop, [&](std::uint64_t bytes) { *bytes_done = bytes; });
       },
       [this, wanted, what, current, then = std::move(then)](const std::exception_ptr& error) mutable {
         loading_.erase(current);
@@ -67,11 +67,11 @@ void publisher::load(const buffer_config& wanted, done then) {
 }
 
 void publisher::register_everywhere(const buffer_config& wanted, const std::shared_ptr<loaded>& what, done then) {
-  struct progress {
+  struct countdown {
     std::size_t left = 0;
     std::string why;
   };
-  auto shared = std::make_shared<progress>();
+  auto shared = std::make_shared<countdown>();
   const auto domains =
       with_.settings.keys == isolation::principal ? with_.devices.domains() : std::vector<principal_domain_ptr>{};
   const auto finish = [this, wanted, what, then = std::move(then)](const std::string& why) {

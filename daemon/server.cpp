@@ -92,6 +92,8 @@ server::server(boost::asio::io_context& io, config settings, std::filesystem::pa
                 .reload = reloader_,
                 .loaders = loaders_,
                 .stop = give_up_loading_.get_token(),
+                .start_reload = [this](std::set<std::string> republish,
+                                       reloader::done then) { start_reload(std::move(republish), std::move(then)); },
                 .phase = [this] { return phase_name(); },
                 .verified = [this](const std::vector<verification>& results) { note_gpu_errors(gpus_, results); }}} {
   acceptor_.add_devices();
@@ -175,17 +177,22 @@ void server::fail_start(const std::string& why) {
 
 void server::reload() {
   if (phase_ == phase::starting || reloader_.under_way()) {
-    reload_again_ = true;  // the file may have changed after it was read
+    reload_again_ = true;
   } else if (phase_ == phase::serving) {
-    reloader_.reload({}, [this](const reloader::result&) {
-      note_change();
-      watch_gpus();
-      if (std::exchange(reload_again_, false)) {
-        reload();
-      }
-    });
-    report_progress();
+    start_reload({}, [](const reloader::result&) {});
   }
+}
+
+void server::start_reload(std::set<std::string> republish, reloader::done then) {
+  reloader_.reload(std::move(republish), [this, then = std::move(then)](const reloader::result& result) {
+    note_change();
+    watch_gpus();
+    then(result);
+    if (std::exchange(reload_again_, false)) {
+      reload();
+    }
+  });
+  report_progress();
 }
 
 void server::on_device_lost(const principal_domain_ptr& domain) {

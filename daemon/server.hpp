@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -61,7 +62,9 @@ class server {
   void fail_start(const std::string& why);
 
   void open_control_socket();
+  /// SIGHUP: also while another reload is under way, for the file may have changed after it was read.
   void reload();
+  void start_reload(std::set<std::string> republish, reloader::done then);
   void on_device_lost(const principal_domain_ptr& domain);
 
   void wait_for_signal();

@@ -8,15 +8,6 @@
 #include "rdma/error.hpp"
 
 namespace gpurdma::daemon {
-namespace {
-
-/// Rounded up; 0 where it is past.
-std::uint32_t milliseconds_until(lease::clock::time_point end) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - lease::clock::now()).count();
-  return static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0));
-}
-
-}  // namespace
 
 session::session(serving& with, std::uint64_t number, protocol::session_token token, principal_id principal,
                  std::string peer, ended on_end)
@@ -234,20 +225,6 @@ void session::end_lease(std::map<std::uint64_t, lease>::iterator which, std::str
   with_.registrations.release(std::move(key), std::move(then));
 }
 
-void session::revoke(const memory::gpu& gpu, const std::string& why) {
-  for (auto next = leases_.begin(); next != leases_.end();) {
-    const auto current = next++;
-    if (current->second.registration->version().gpu.get() == &gpu) {
-      tell({.kind = protocol::notice_kind::lease_revoked,
-            .code = protocol::errc::buffer_unavailable,
-            .lease_id = current->first,
-            .sentence = why});
-      end_lease(current, "revoked", [] {});
-    }
-  }
-  arm_expiry();
-}
-
 void session::end_expired() {
   const auto now = lease::clock::now();
   for (auto next = leases_.begin(); next != leases_.end();) {
@@ -346,65 +323,6 @@ void session::leave_if_done() {
       c->close_after_sends();
     }
   }
-}
-
-void session::on_retired(const retired_version& what) {
-  for (auto& [id, l] : leases_) {
-    if (&l.registration->version() == what.version.get()) {
-      l.expires = std::min(l.expires, what.until);
-      tell({.kind = protocol::notice_kind::buffer_replaced,
-            .code = what.replaced ? protocol::errc::version_replaced : protocol::errc::buffer_unavailable,
-            .lease_id = id,
-            .sentence = what.replaced ? "the buffer has a newer version; this one can be read for " +
-                                            std::to_string(milliseconds_until(what.until)) + " ms more"
-                                      : "the buffer is to be gone; it can be read for " +
-                                            std::to_string(milliseconds_until(what.until)) + " ms more"});
-    }
-  }
-  arm_expiry();
-}
-
-void session::expel() {
-  leaving_ = true;
-  const auto why = protocol::errc::dropped_by_operator;
-  for (const auto& [id, l] : leases_) {
-    tell({.kind = protocol::notice_kind::lease_revoked,
-          .code = why,
-          .lease_id = id,
-          .sentence = "an operator dropped this client"});
-  }
-  for (const auto& c : std::vector{connections_}) {
-    c->close_after_sends(make_error_code(why));
-  }
-}
-
-void session::on_device_lost(const rdma::device& device) {
-  for (const auto& c : std::vector{connections_}) {
-    if (&c->device() == &device) {
-      c->close(rdma::connection_error::device_removed);
-    }
-  }
-}
-
-client_view session::view() const {
-  const auto now = lease::clock::now();
-  client_view seen{.number = number_,
-                   .peer = peer_,
-                   .connections = connections_.size(),
-                   .queue_pairs = {},
-                   .leases = {},
-                   .leases_granted = leases_granted_,
-                   .bytes_read = bytes_read_,
-                   .connected = std::chrono::duration_cast<std::chrono::milliseconds>(now - since_)};
-  for (const auto& c : connections_) {
-    seen.queue_pairs.push_back(c->queue_pair());
-  }
-  for (const auto& [id, l] : leases_) {
-    const auto& version = l.registration->version();
-    seen.leases.push_back({id, version.name, version.version, l.length,
-                           std::chrono::duration_cast<std::chrono::milliseconds>(l.expires - now)});
-  }
-  return seen;
 }
 
 void session::drop(std::error_code why) {

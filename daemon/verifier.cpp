@@ -31,8 +31,12 @@ void verify(rdma::workers& loaders, std::vector<buffer_version_ptr> versions, co
     shared->then({});
   }
   for (auto& version : versions) {
-    auto result = std::make_shared<verification>(verification{
-        .buffer = version->name, .version = version->version, .bytes = version->memory->size(), .gpu = version->gpu});
+    auto result = std::make_shared<verification>(verification{.buffer = version->name,
+                                                              .version = version->version,
+                                                              .bytes = version->memory->size(),
+                                                              .gpu = version->gpu,
+                                                              .error = nullptr,
+                                                              .why = {}});
     loaders.run(
         // The worker holds the version alone: should it be retired meanwhile, its memory goes there.
         [version = std::move(version), result, stop] {
