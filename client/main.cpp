@@ -49,9 +49,13 @@ int main(int argc, char** argv) {
   gpurdma::memory::gpu_ptr gpu;
   try {
     to = gpurdma::client::make_sink(asked->output);
-    gpu = asked->to_gpu ? gpurdma::memory::find_gpu(*asked->to_gpu) : nullptr;
   } catch (const std::system_error& e) {
     return fail(exit_status::cannot_write, e.what());
+  }
+  try {
+    gpu = asked->to_gpu ? gpurdma::memory::find_gpu(*asked->to_gpu) : nullptr;
+  } catch (const std::exception& e) {
+    return fail(exit_status::cannot_write, "--to-gpu " + *asked->to_gpu + ": " + e.what());
   }
   try {
     boost::asio::io_context io{1};

@@ -41,7 +41,8 @@ using buffer_version_ptr = std::shared_ptr<const buffer_version>;
 
 /// Allocates, fills and checksums. Blocks for as long as the source takes. Throws std::system_error.
 [[nodiscard]] buffer_version_ptr load_version(const buffer_config& from, std::uint64_t version,
-                                              const std::stop_token& stop, const memory::load_progress& on_progress);
+                                              const std::stop_token& stop,
+                                              const memory::load_progress& on_progress = {});
 
 /// Compares the memory, and the staged copy if there is one, with the checksums taken when it was loaded. Blocks. The
 /// first bad block, or nothing. Throws std::system_error.

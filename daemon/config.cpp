@@ -105,8 +105,12 @@ struct buffer_fields {
 constexpr std::size_t cuda = 1;  // of the choices host, cuda
 
 /// Which GPU a buffer of GPU memory is on; nothing, and a problem noted, where there is no such GPU.
-std::optional<std::string> find_gpu(yaml_reader& in, const YAML::Node& node, const buffer_fields& fields) {
+std::optional<std::string> find_gpu(yaml_reader& in, const YAML::Node& node, const buffer_fields& fields,
+                                    missing_gpu gpus) {
   auto selector = fields.gpu.value_or("0");
+  if (gpus == missing_gpu::allowed) {
+    return selector;
+  }
   if (const auto why = memory::cuda_unavailable()) {
     in.problem(node, "memory: cuda cannot be had: " + *why);
     return std::nullopt;
@@ -121,7 +125,8 @@ std::optional<std::string> find_gpu(yaml_reader& in, const YAML::Node& node, con
 }
 
 /// The buffer that the fields make; nothing, and problems noted, where they do not.
-std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node, const buffer_fields& fields) {
+std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node, const buffer_fields& fields,
+                                         missing_gpu gpus) {
   const auto problems_before = in.problems().size();
   if (!fields.name) {
     in.problem(node, "a buffer needs a name");
@@ -143,7 +148,7 @@ std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node
   }
   buffer_config made{.name = *fields.name, .size = 0, .source = {}, .replace = fields.replace};
   if (fields.memory == cuda) {
-    made.gpu = find_gpu(in, node, fields);
+    made.gpu = find_gpu(in, node, fields, gpus);
     made.allow_staging = fields.allow_staging.value_or(false);
     if (!made.gpu) {
       return std::nullopt;
@@ -189,7 +194,7 @@ std::optional<std::string> read_source(yaml_reader& in, const YAML::Node& node) 
   return path;
 }
 
-void read_buffer(yaml_reader& in, const YAML::Node& node, config& to) {
+void read_buffer(yaml_reader& in, const YAML::Node& node, missing_gpu gpus, config& to) {
   buffer_fields fields;
   const auto problems_before = in.problems().size();
   in.map(node, "a buffer",
@@ -211,7 +216,7 @@ void read_buffer(yaml_reader& in, const YAML::Node& node, config& to) {
   if (in.problems().size() != problems_before) {
     return;
   }
-  auto made = make_buffer(in, node, fields);
+  auto made = make_buffer(in, node, fields, gpus);
   if (!made) {
     return;
   }
@@ -264,7 +269,7 @@ void read_control(yaml_reader& in, const YAML::Node& node, config& to) {
           {"group", [&](const YAML::Node& v) { set(to.control.group, in.text(v, "group")); }}});
 }
 
-void read_top(yaml_reader& in, const YAML::Node& root, config& to, bool& open) {
+void read_top(yaml_reader& in, const YAML::Node& root, missing_gpu gpus, config& to, bool& open) {
   constexpr std::uint32_t most_clients = 1'000'000;
   in.map(root, "the configuration",
          {{"listen", [&](const YAML::Node& v) { read_listen(in, v, to); }},
@@ -294,7 +299,7 @@ void read_top(yaml_reader& in, const YAML::Node& root, config& to, bool& open) {
           {"control", [&](const YAML::Node& v) { read_control(in, v, to); }},
           {"buffers",
            [&](const YAML::Node& v) {
-             in.sequence(v, "buffers", [&](const YAML::Node& item) { read_buffer(in, item, to); });
+             in.sequence(v, "buffers", [&](const YAML::Node& item) { read_buffer(in, item, gpus, to); });
            }},
           {"log", [&](const YAML::Node& v) {
              in.map(v, "log", {{"level", [&](const YAML::Node& n) {
@@ -307,7 +312,7 @@ void read_top(yaml_reader& in, const YAML::Node& root, config& to, bool& open) {
 
 }  // namespace
 
-config parse_config(const std::string& text, const std::string& name) {
+config parse_config(const std::string& text, const std::string& name, missing_gpu gpus) {
   yaml_reader in{name};
   config parsed;
   bool open = false;
@@ -316,7 +321,7 @@ config parse_config(const std::string& text, const std::string& name) {
     if (document.IsNull()) {
       in.problem("must hold one YAML document");
     } else {
-      read_top(in, document, parsed, open);
+      read_top(in, document, gpus, parsed, open);
     }
   } catch (const YAML::Exception& e) {
     in.problem(e.mark, "not YAML: " + e.msg);
@@ -342,7 +347,7 @@ config parse_config(const std::string& text, const std::string& name) {
   return parsed;
 }
 
-config load_config(const std::filesystem::path& file) {
+config load_config(const std::filesystem::path& file, missing_gpu gpus) {
   std::ifstream in{file};
   std::ostringstream text;
   // From an empty file << takes nothing, which it reports as a failure.
@@ -353,7 +358,7 @@ config load_config(const std::filesystem::path& file) {
     const auto why = std::filesystem::exists(file) ? std::string{"cannot be read"} : std::string{"does not exist"};
     throw config_error{file.string() + ": " + why};
   }
-  return parse_config(text.str(), file.string());
+  return parse_config(text.str(), file.string(), gpus);
 }
 
 }  // namespace gpurdma::daemon

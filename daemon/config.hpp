@@ -61,6 +61,9 @@ struct config {
   log_level log = log_level::info;
 };
 
+/// Whether a buffer may name a GPU that this machine does not have.
+enum class missing_gpu { refused, allowed };
+
 /// Every problem of the file, one line each: "FILE:LINE:COLUMN: what is wrong; what to write instead".
 class config_error : public std::runtime_error {
  public:
@@ -68,8 +71,9 @@ class config_error : public std::runtime_error {
 };
 
 /// Reads and checks the whole file; sources are opened, but nothing is loaded. Throws config_error.
-[[nodiscard]] config load_config(const std::filesystem::path& file);
+[[nodiscard]] config load_config(const std::filesystem::path& file, missing_gpu gpus = missing_gpu::refused);
 /// The same for a text; `name` stands for the file's in problems.
-[[nodiscard]] config parse_config(const std::string& text, const std::string& name);
+[[nodiscard]] config parse_config(const std::string& text, const std::string& name,
+                                  missing_gpu gpus = missing_gpu::refused);
 
 }  // namespace gpurdma::daemon

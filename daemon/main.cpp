@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 
 #include "daemon/config.hpp"
+#include "daemon/doctor/doctor.hpp"
 #include "daemon/event.hpp"
 #include "daemon/server.hpp"
 #include "daemon/service_notifier.hpp"
@@ -14,7 +16,15 @@
 namespace {
 
 // Exit statuses, as docs/operations.md lists them.
-enum exit_status { done = 0, usage = 1, bad_configuration = 2, no_device = 3, cannot_start = 4, lost_device = 5 };
+enum exit_status {
+  done = 0,
+  usage = 1,
+  bad_configuration = 2,
+  no_device = 3,
+  cannot_start = 4,
+  lost_device = 5,
+  check_failed = 6,
+};
 
 exit_status status_of(gpurdma::daemon::server::outcome result) {
   using outcome = gpurdma::daemon::server::outcome;
@@ -45,6 +55,19 @@ exit_status serve(gpurdma::daemon::config settings, const std::string& file) {
   }
 }
 
+int examine(const gpurdma::daemon::doctor::options& what, bool as_json) {
+  namespace doctor = gpurdma::daemon::doctor;
+  const auto found = doctor::examine(what);
+  const int status = doctor::worst_of(found.rows()) == doctor::verdict::fail ? check_failed : done;
+  const auto text = as_json ? doctor::json(found.rows(), status) : doctor::table(found.rows());
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  if (found.is_stuck()) {
+    std::_Exit(status);  // not waiting for the thread that hangs
+  }
+  return status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -53,14 +76,24 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string{"gpurdma-server "} + GPURDMA_VERSION);
   std::string file = "/etc/gpurdma/gpurdma-server.yaml";
   bool check_only = false;
-  app.add_option("--config", file, "Configuration file")->capture_default_str();
-  app.add_flag("--check-config", check_only, "Check the configuration, say what is wrong with it, and exit");
+  bool doctor = false;
+  bool as_json = false;
+  const auto* const config = app.add_option("--config", file, "Configuration file")->capture_default_str();
+  auto* const check =
+      app.add_flag("--check-config", check_only, "Check the configuration, say what is wrong with it, and exit");
+  auto* const doctor_flag =
+      app.add_flag("--doctor", doctor, "Check what this machine can serve, say what is in the way, and exit");
+  doctor_flag->excludes(check);
+  app.add_flag("--json", as_json, "With --doctor: the result as JSON")->needs(doctor_flag);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? done : usage;
   }
   try {
+    if (doctor) {
+      return examine({.config = file, .config_required = config->count() != 0}, as_json);
+    }
     auto settings = gpurdma::daemon::load_config(file);
     return check_only ? done : serve(std::move(settings), file);
   } catch (const gpurdma::daemon::config_error& e) {

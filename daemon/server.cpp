@@ -354,10 +354,20 @@ void server::watch_gpus() {
 
 void server::on_gpu_lost(const memory::gpu& which, const std::string& why) {
   emit(event_id::gpu_lost, {{"gpu", which.info().label()}, {"why", why}});
+  auto revoked = std::make_shared<std::vector<std::pair<std::weak_ptr<session>, std::vector<std::uint64_t>>>>();
   for (const auto& s : acceptor_.sessions()) {
-    s->revoke(which, why);
+    revoked->emplace_back(s, s->revoke(which));
   }
   publisher_.withdraw(which, why);
+  // After what withdraw() has the closers do, so that clients are told when the keys are dead.
+  closers_.run([] {},
+               [revoked, why](const std::exception_ptr&) {
+                 for (const auto& [weak, leases] : *revoked) {
+                   if (const auto s = weak.lock()) {
+                     s->tell_revoked(leases, why);
+                   }
+                 }
+               });
 }
 
 }  // namespace gpurdma::daemon

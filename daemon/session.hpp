@@ -78,8 +78,10 @@ class session : public std::enable_shared_from_this<session> {
 
   /// Asks the client to go: at once where it holds no lease, else when the last is released or drop() comes.
   void shut_down();
-  /// Ends its leases on what `gpu` holds.
-  void revoke(const memory::gpu& gpu, const std::string& why);
+  /// Ends its leases on what `gpu` holds; which those were.
+  [[nodiscard]] std::vector<std::uint64_t> revoke(const memory::gpu& gpu);
+  /// Tells the client of leases that were revoked, whose keys are dead by now.
+  void tell_revoked(const std::vector<std::uint64_t>& leases, const std::string& why);
   /// Cuts the client off.
   void drop(std::error_code why);
   /// The same at an operator's wish: the client is told first.

@@ -25,18 +25,26 @@ void session::on_retired(const retired_version& what) {
   arm_expiry();
 }
 
-void session::revoke(const memory::gpu& gpu, const std::string& why) {
+std::vector<std::uint64_t> session::revoke(const memory::gpu& gpu) {
+  std::vector<std::uint64_t> revoked;
   for (auto next = leases_.begin(); next != leases_.end();) {
     const auto current = next++;
     if (current->second.registration->version().gpu.get() == &gpu) {
-      tell({.kind = protocol::notice_kind::lease_revoked,
-            .code = protocol::errc::buffer_unavailable,
-            .lease_id = current->first,
-            .sentence = why});
+      revoked.push_back(current->first);
       end_lease(current, "revoked", [] {});
     }
   }
   arm_expiry();
+  return revoked;
+}
+
+void session::tell_revoked(const std::vector<std::uint64_t>& leases, const std::string& why) {
+  for (const auto id : leases) {
+    tell({.kind = protocol::notice_kind::lease_revoked,
+          .code = protocol::errc::buffer_unavailable,
+          .lease_id = id,
+          .sentence = why});
+  }
 }
 
 void session::on_device_lost(const rdma::device& device) {

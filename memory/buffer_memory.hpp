@@ -26,7 +26,7 @@ class content_writer {
   /// the transfer_plan's piece, `size` at most that. May block. Throws std::system_error.
   [[nodiscard]] virtual std::span<std::byte> next(std::size_t offset, std::size_t size) = 0;
   /// What next() returned is complete. `sums` takes the CRC32C of each of the piece's blocks (checksum_block_size), by
-  /// finish() at the latest; it must live as long. Throws std::system_error.
+  /// finish() at the latest, unless the plan has them made at the end; it must live as long. Throws std::system_error.
   virtual void commit(std::span<std::uint32_t> sums) = 0;
   /// Returns when all that was committed is in the buffer, and its checksums are where they belong. Blocks. Throws
   /// std::system_error.
@@ -38,6 +38,8 @@ struct transfer_plan {
   std::size_t piece = 0;  ///< of a file, read by one call
   unsigned readers = 1;   ///< threads that read a file, each with a content_writer
   std::size_t step = 0;   ///< filled or checksummed between two looks at whether to stop
+  /// The writers leave the checksums alone: checksum_blocks() over the whole is cheaper, once all is there.
+  bool checksum_at_the_end = false;
 };
 
 /// One allocation, owned. Its address and size never change; whoever registers it with an adapter deregisters it

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "memory/checksum.hpp"
-#include "memory/crc32c_sliced.hpp"
 #include "memory/cuda_error.hpp"
 #include "memory/cuda_kernels.hpp"
 #include "memory/staging.hpp"
@@ -34,91 +33,78 @@ staging_pool& staging() {
   return *pool;
 }
 
-/// Pieces go through pinned buffers, on a stream of its own. After each piece's copy the GPU checksums what has
-/// arrived, into the rest of the pinned buffer.
+/// Pieces go through pinned buffers. All writers of a GPU share one stream, for the copy engine loses some 20 us
+/// whenever it changes from one to another (measured on an H200: of 93 us for 4 MiB).
 class cuda_writer final : public content_writer {
  public:
   cuda_writer(const gpu& on, std::uint64_t address, std::byte* first_buffer)
       : gpu_{on}, address_{address}, depth_{staging().options().depth}, piece_{staging().options().piece} {
-    free_ = first_buffer;
-    try {
-      require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), gpu_.info().label() + ": no stream");
-    } catch (...) {
-      staging().give_back(first_buffer);
-      throw;
-    }
+    free_.buffer = first_buffer;
   }
   ~cuda_writer() override {
-    static_cast<void>(cudaStreamSynchronize(stream_));  // the copies read the buffers
-    for (const auto& piece : in_flight_) {
-      static_cast<void>(cudaEventDestroy(piece.done));
-      staging().give_back(piece.buffer);
+    if (!in_flight_.empty()) {
+      static_cast<void>(cudaStreamSynchronize(gpu_.copy_stream_));  // the copies read the buffers
     }
-    if (free_ != nullptr) {
-      staging().give_back(free_);
+    for (auto& piece : in_flight_) {
+      give_back(piece);
     }
-    static_cast<void>(cudaStreamDestroy(stream_));
+    give_back(free_);
     static_cast<void>(cudaGetLastError());
   }
 
   [[nodiscard]] std::span<std::byte> next(std::size_t offset, std::size_t size) override {
     assert(size <= piece_);
-    if (free_ == nullptr && in_flight_.size() < depth_) {
-      free_ = staging().try_acquire();
+    if (free_.buffer == nullptr && in_flight_.size() < depth_) {
+      free_.buffer = staging().try_acquire();
     }
-    if (free_ == nullptr) {
+    if (free_.buffer == nullptr) {
       land();
     }
     offset_ = offset;
     size_ = size;
-    return {free_, size};
+    return {free_.buffer, size};
   }
 
-  void commit(std::span<std::uint32_t> sums) override {
-    assert(sums.size() == block_count(size_));
-    sent_piece made{.buffer = free_, .done = nullptr, .address = address_ + offset_, .size = size_, .sums = sums};
-    require(cudaEventCreateWithFlags(&made.done, cudaEventDisableTiming | cudaEventBlockingSync),
-            gpu_.info().label() + ": no event");
-    in_flight_.push_back(made);
-    free_ = nullptr;
-    require(cudaMemcpyAsync(pointer_to(made.address), made.buffer, size_, cudaMemcpyHostToDevice, stream_),
-            gpu_.info().label() + ": cannot copy");
-    require(kernels::checksum_blocks(made.address, size_, results_of(made.buffer), stream_),
-            gpu_.info().label() + ": cannot checksum");
-    require(cudaEventRecord(made.done, stream_), gpu_.info().label() + ": cannot record an event");
+  void commit(std::span<std::uint32_t> /*sums*/) override {
+    if (free_.copied == nullptr) {
+      require(cudaEventCreateWithFlags(&free_.copied, cudaEventDisableTiming | cudaEventBlockingSync),
+              gpu_.info().label() + ": no event");
+    }
+    in_flight_.push_back(std::exchange(free_, {}));
+    const auto& piece = in_flight_.back();
+    require(
+        cudaMemcpyAsync(pointer_to(address_ + offset_), piece.buffer, size_, cudaMemcpyHostToDevice, gpu_.copy_stream_),
+        gpu_.info().label() + ": cannot copy");
+    require(cudaEventRecord(piece.copied, gpu_.copy_stream_), gpu_.info().label() + ": cannot record an event");
   }
 
   void finish() override {
     while (!in_flight_.empty()) {
       land();
-      staging().give_back(std::exchange(free_, nullptr));
+      give_back(free_);
     }
   }
 
  private:
-  struct sent_piece {
-    std::byte* buffer;
-    cudaEvent_t done;
-    std::uint64_t address;
-    std::size_t size;
-    std::span<std::uint32_t> sums;
+  struct staged_piece {
+    std::byte* buffer = nullptr;
+    cudaEvent_t copied = nullptr;  // made when first needed
   };
 
-  [[nodiscard]] std::uint32_t* results_of(std::byte* buffer) const noexcept {
-    return reinterpret_cast<std::uint32_t*>(buffer + piece_);  // NOLINT(*-reinterpret-cast): pinned for this, aligned
+  static void give_back(staged_piece& piece) noexcept {
+    if (piece.copied != nullptr) {
+      static_cast<void>(cudaEventDestroy(piece.copied));
+    }
+    if (piece.buffer != nullptr) {
+      staging().give_back(piece.buffer);
+    }
+    piece = {};
   }
 
-  /// Waits for the oldest piece; its buffer is then free_, which was null.
+  /// Waits for the oldest piece's copy; its buffer is then free_, which was null.
   void land() {
-    const auto& oldest = in_flight_.front();
-    require(cudaEventSynchronize(oldest.done), gpu_.info().label() + ": loading failed");
-    auto address = oldest.address;
-    for (std::size_t i = 0; i < oldest.sums.size(); ++i, address += checksum_block_size) {
-      const auto size = std::min(checksum_block_size, oldest.size - i * checksum_block_size);
-      oldest.sums[i] = finisher_.finish(results_of(oldest.buffer)[i], address, size);
-    }
-    free_ = oldest.buffer;
-    static_cast<void>(cudaEventDestroy(oldest.done));
+    require(cudaEventSynchronize(in_flight_.front().copied), gpu_.info().label() + ": loading failed");
+    free_ = in_flight_.front();
     in_flight_.pop_front();
   }
 
@@ -126,12 +112,10 @@ class cuda_writer final : public content_writer {
   const std::uint64_t address_;
   const unsigned depth_;
   const std::size_t piece_;
-  cudaStream_t stream_ = nullptr;
-  std::byte* free_ = nullptr;  // to be filled next
-  std::size_t offset_ = 0;     // of the piece that is being filled
+  staged_piece free_;       // to be filled next
+  std::size_t offset_ = 0;  // of the piece that is being filled
   std::size_t size_ = 0;
-  std::deque<sent_piece> in_flight_;
-  crc32c_sliced::finisher finisher_;
+  std::deque<staged_piece> in_flight_;
 };
 
 cuda_memory::cuda_memory(gpu_ptr on, std::size_t size)
@@ -167,7 +151,7 @@ transfer_plan cuda_memory::plan() const noexcept {
   const auto options = staging().options();
   // A fill or checksum of a large step takes milliseconds.
   constexpr std::size_t step = std::size_t{8} << 30U;
-  return {.piece = options.piece, .readers = options.readers, .step = step};
+  return {.piece = options.piece, .readers = options.readers, .step = step, .checksum_at_the_end = true};
 }
 
 std::unique_ptr<content_writer> cuda_memory::make_writer(const std::stop_token& stop) {

@@ -152,6 +152,7 @@ gpu::gpu(gpu_info info) : info_{std::move(info)} {
     }
     make_current();
     require(cudaStreamCreateWithFlags(&check_stream_, cudaStreamNonBlocking), info_.label() + ": no stream");
+    require(cudaStreamCreateWithFlags(&copy_stream_, cudaStreamNonBlocking), info_.label() + ": no stream");
     require(cudaStreamCreateWithFlags(&checksum_stream_, cudaStreamNonBlocking), info_.label() + ": no stream");
     void* results = nullptr;
     require(cudaHostAlloc(&results, results_at_once * sizeof *checksum_results_, cudaHostAllocDefault),
@@ -165,6 +166,7 @@ gpu::~gpu() {
     // Of a lost context these fail, and it is all gone anyway.
     static_cast<void>(cudaFreeHost(checksum_results_));
     static_cast<void>(cudaStreamDestroy(checksum_stream_));
+    static_cast<void>(cudaStreamDestroy(copy_stream_));
     static_cast<void>(cudaStreamDestroy(check_stream_));
     static_cast<void>(cudaGetLastError());
   });

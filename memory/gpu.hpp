@@ -59,7 +59,7 @@ struct gpu_info {
 /// What changes the context as a whole (allocation, freeing, export) and the health check run on the owner thread: the
 /// driver does one of these at a time anyway, and a GPU that has fallen off the bus then keeps that thread, not the
 /// caller's, who waits for the check no longer than he wants to. Copies, fills and checksums run on their callers'
-/// threads, for several buffers at once, each on a stream of its own.
+/// threads, for several buffers at once; loads share one stream, which the copy engine serves without a pause.
 class gpu {
  public:
   /// find_gpu() makes it.
@@ -111,6 +111,7 @@ class gpu {
   gpu_info info_;
   mutable owner_thread owner_;
   CUstream_st* check_stream_ = nullptr;
+  CUstream_st* copy_stream_ = nullptr;  // of all loads
   CUstream_st* checksum_stream_ = nullptr;
   std::uint32_t* checksum_results_ = nullptr;  // pinned
   mutable std::mutex checksum_mutex_;          // of the two

@@ -125,6 +125,9 @@ class file_load {
     if (done_ != to_.size()) {
       fail_as_given_up();
     }
+    if (plan_.checksum_at_the_end) {
+      to_.checksum_blocks(0, sums_.blocks);
+    }
     return std::move(sums_);
   }
 

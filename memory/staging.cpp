@@ -39,7 +39,7 @@ staging_options staging_pool::options() const {
 }
 
 bool staging_pool::may_take() const noexcept {
-  return !free_.empty() || buffers_ == 0 || (buffers_ + 1) * (options_.piece + buffer_extra) <= options_.limit;
+  return !free_.empty() || buffers_ == 0 || (buffers_ + 1) * options_.piece <= options_.limit;
 }
 
 std::byte* staging_pool::take(std::unique_lock<std::mutex> lock) {
@@ -49,7 +49,7 @@ std::byte* staging_pool::take(std::unique_lock<std::mutex> lock) {
     return buffer;
   }
   most_buffers_ = std::max(most_buffers_, ++buffers_);
-  const auto size = options_.piece + buffer_extra;
+  const auto size = options_.piece;
   lock.unlock();  // pinning takes a while
   try {
     return from_.allocate(size);
@@ -97,12 +97,12 @@ void staging_pool::trim() {
 
 std::size_t staging_pool::pinned_bytes() const {
   const std::scoped_lock lock{mutex_};
-  return buffers_ * (options_.piece + buffer_extra);
+  return buffers_ * options_.piece;
 }
 
 std::size_t staging_pool::peak_bytes() const {
   const std::scoped_lock lock{mutex_};
-  return most_buffers_ * (options_.piece + buffer_extra);
+  return most_buffers_ * options_.piece;
 }
 
 }  // namespace gpurdma::memory

@@ -46,13 +46,12 @@ class staging_pool {
   void configure(const staging_options& options);
   [[nodiscard]] staging_options options() const;
 
-  /// A buffer of options().piece bytes and buffer_extra more. Waits until one is free; null if `stop` is requested
+  /// A buffer of options().piece bytes. Waits until one is free; null if `stop` is requested
   /// before. Who holds a buffer must not wait for another, or all might wait for each other. Throws std::system_error.
   [[nodiscard]] std::byte* acquire(const std::stop_token& stop);
   /// The same, null instead of waiting.
   [[nodiscard]] std::byte* try_acquire();
   void give_back(std::byte* buffer) noexcept;
-  static constexpr std::size_t buffer_extra = 4096;
 
   /// Unpins what is not in use: for when all is loaded.
   void trim();

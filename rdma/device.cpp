@@ -25,6 +25,14 @@ device_limits query_limits(ibv_context& context) {
   };
 }
 
+ibv_port_attr query_port(ibv_context& context, std::uint8_t port) {
+  ibv_port_attr attributes{};
+  if (const auto why = check_number(ibv_query_port(&context, port, &attributes))) {
+    fail(why, "cannot query port " + std::to_string(port) + " of " + ibv_get_device_name(context.device));
+  }
+  return attributes;
+}
+
 }  // namespace
 
 device::device(boost::asio::io_context& io, ibv_context& context, async_event_handler on_async_event)
@@ -41,12 +49,13 @@ void device::close() {
   async_watch_->stop();
 }
 
-std::size_t device::max_message_size(std::uint8_t port) const {
-  ibv_port_attr attributes{};
-  if (const auto why = check_number(ibv_query_port(context_, port, &attributes))) {
-    fail(why, "cannot query port " + std::to_string(port) + " of " + name());
-  }
-  return attributes.max_msg_sz;
+std::size_t device::max_message_size(std::uint8_t port) const { return query_port(*context_, port).max_msg_sz; }
+
+port_mtu device::mtu(std::uint8_t port) const {
+  // ibv_mtu counts powers of two from 256 bytes, which is 1.
+  const auto bytes = [](ibv_mtu value) { return 128U << static_cast<unsigned>(value); };
+  const auto attributes = query_port(*context_, port);
+  return {.active = bytes(attributes.active_mtu), .most = bytes(attributes.max_mtu)};
 }
 
 protection_domain device::allocate_protection_domain() {

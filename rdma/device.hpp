@@ -24,6 +24,12 @@ struct device_limits {
   std::uint8_t ports = 0;
 };
 
+/// Bytes of payload in one packet.
+struct port_mtu {
+  std::uint32_t active = 0;
+  std::uint32_t most = 0;  ///< that the port could have
+};
+
 class device {
  public:
   using async_event_handler = std::function<void(const ibv_async_event&)>;
@@ -43,6 +49,8 @@ class device {
 
   /// Bytes of the longest message of `port` (1 is the first). Throws std::system_error.
   [[nodiscard]] std::size_t max_message_size(std::uint8_t port) const;
+  /// Throws std::system_error.
+  [[nodiscard]] port_mtu mtu(std::uint8_t port) const;
   /// Throws std::system_error.
   [[nodiscard]] protection_domain allocate_protection_domain();
 

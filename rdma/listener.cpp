@@ -85,6 +85,11 @@ void listener::listen() {
   check(rdma_listen(id_.get(), backlog));
 }
 
+endpoint listener::bound() const {
+  const auto& address = *rdma_get_local_addr(id_.get());
+  return {address, address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)};
+}
+
 void listener::check(int result) const {
   if (const auto why = check_errno(result)) {
     fail(why, "cannot listen on " + address_.to_string() + explain(why));

@@ -38,6 +38,8 @@ class listener final : private cm_event_handler {
   void listen();
 
   [[nodiscard]] const endpoint& address() const noexcept { return address_; }
+  /// The same, with the port that the CM chose where port 0 was asked for.
+  [[nodiscard]] endpoint bound() const;
   /// The device that the address belongs to; null for a wildcard.
   [[nodiscard]] ibv_context* context() const noexcept { return id_->verbs; }
 

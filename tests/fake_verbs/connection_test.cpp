@@ -2,6 +2,10 @@
 
 #include "rdma/connection.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -249,6 +253,27 @@ TEST_F(connection, whose_peer_has_no_receive_left_reports_that_sends_and_queue_a
     why = client->open->send(message);
   }
   EXPECT_EQ(why, std::errc::no_buffer_space);
+  end();
+}
+
+TEST_F(connection, reads_a_dma_buf_of_its_peer) {
+  connect(never);
+  constexpr std::uint64_t iova = 0x7000'0010;
+  constexpr off_t offset = 16;
+  constexpr std::array bytes{std::byte{1}, std::byte{2}, std::byte{3}};
+  const int fd = memfd_create("dma-buf", MFD_CLOEXEC);
+  ASSERT_EQ(pwrite(fd, bytes.data(), bytes.size(), offset), 3);
+  auto* const region = ibv_reg_dmabuf_mr(server->domain.get(), offset, bytes.size(), iova, fd, IBV_ACCESS_REMOTE_READ);
+  ::close(fd);  // the registration holds it
+  ASSERT_FALSE(server->open->allow_remote_read(true));
+  ASSERT_FALSE(
+      client->open->read(7, client->memory->address(), client->region->lkey(), iova, region->rkey, bytes.size()));
+  run_until([&] { return !client->events.reads.empty(); });
+  EXPECT_THAT(client->events.reads, ElementsAre(Pair(7, std::error_code{})));
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), client->memory->bytes().begin()));
+  server->open->close();
+  run_until([&] { return server->events.closed.has_value(); });
+  ibv_dereg_mr(region);
   end();
 }
 

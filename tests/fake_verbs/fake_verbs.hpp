@@ -130,6 +130,8 @@ class world {
   /// One sentence for each object that lives.
   [[nodiscard]] std::vector<std::string> live() const;
   [[nodiscard]] std::vector<std::string> violations() const;
+  /// The same, and forgets them.
+  [[nodiscard]] std::vector<std::string> take_violations();
   [[nodiscard]] std::vector<registration> registrations() const;
   [[nodiscard]] unsigned calls(call which, host at) const;
   [[nodiscard]] bool listening() const;

@@ -103,7 +103,8 @@ read_result read(fake_verbs::world& fake, const client::options& asked) {
   fake.act_as(fake_verbs::host::client);
   try {
     boost::asio::io_context io{1};
-    client::reader work{io, asked, std::make_unique<memory_sink>(result)};
+    client::reader work{io, asked, std::make_unique<memory_sink>(result),
+                        asked.to_gpu ? memory::find_gpu(*asked.to_gpu) : nullptr};
     work.start();
     run_to_the_end(io, "reader");
     result.outcome = work.result();

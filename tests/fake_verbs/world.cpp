@@ -239,6 +239,9 @@ std::size_t world::live(host at, std::string_view kind) const {
 std::vector<std::string> world::violations() const {
   return guard { guard::look } -> violations;
 }
+std::vector<std::string> world::take_violations() {
+  return std::exchange(guard {} -> violations, {});
+}
 std::vector<registration> world::registrations() const {
   return guard { guard::look } -> registrations;
 }

@@ -19,6 +19,8 @@ expect() {
 }
 rdma link delete rxe0 || exit 1
 expect 3 "this machine has no RDMA device" "$1/daemon/gpurdma-server" --config "$here/../../config/example-host.yaml"
+expect 6 "modprobe -a crc32_generic rdma_rxe" "$1/daemon/gpurdma-server" --doctor
+expect 6 "this machine has none" "$1/daemon/gpurdma-server" --doctor --json
 expect 2 "this machine has no RDMA device" "$1/client/gpurdma-read" "$LAB_SELF/demo"
 expect 0 "" "$1/daemon/gpurdma-server" --config "$here/../../config/example-host.yaml" --check-config
 exit $failed

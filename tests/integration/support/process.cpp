@@ -162,14 +162,16 @@ std::filesystem::path scratch_folder::write(const std::string& name, const std::
 }
 
 std::string server_program() { return GPURDMA_SERVER_PROGRAM; }
+std::string server_with_fake_gpu_program() { return GPURDMA_SERVER_WITH_FAKE_GPU_PROGRAM; }
 std::string reader_program() { return GPURDMA_READ_PROGRAM; }
 std::string plain_reader_program() { return GPURDMA_PLAIN_READER_PROGRAM; }
 std::string ctl_program() { return GPURDMA_CTL_PROGRAM; }
 std::string self_address() { return variable("LAB_SELF", "127.0.0.1"); }
 
-server_process::server_process(const std::string& settings, std::chrono::milliseconds limit) {
+server_process::server_process(const std::string& settings, std::chrono::milliseconds limit,
+                               const std::string& program) {
   rewrite(settings);
-  program_.emplace(std::vector<std::string>{server_program(), "--config", (folder_.path() / "server.yaml").string()});
+  program_.emplace(std::vector<std::string>{program, "--config", (folder_.path() / "server.yaml").string()});
   EXPECT_TRUE(program_->wait_for("server_ready", limit)) << program_->err();
 }
 

@@ -86,6 +86,7 @@ class scratch_folder {
 
 /// The built programs, and the address of this machine's RDMA device.
 [[nodiscard]] std::string server_program();
+[[nodiscard]] std::string server_with_fake_gpu_program();
 [[nodiscard]] std::string reader_program();
 [[nodiscard]] std::string plain_reader_program();
 [[nodiscard]] std::string ctl_program();
@@ -103,7 +104,8 @@ class server_process {
  public:
   /// `settings` is the YAML but for listen, security and control, which are given where it does not name them. Expects
   /// that the server becomes ready.
-  explicit server_process(const std::string& settings, std::chrono::milliseconds limit = patience);
+  explicit server_process(const std::string& settings, std::chrono::milliseconds limit = patience,
+                          const std::string& program = server_program());
 
   [[nodiscard]] process& program() noexcept { return *program_; }
   /// SIGTERM; the exit status, or nothing if it does not end.

@@ -334,7 +334,7 @@ TEST(config, refuses_what_is_no_name) {
 TEST(config, wants_a_buffer_complete_and_without_contradiction) {
   expect_one_problem_each_of_a_buffer({
       {"{ memory: host, size: 1, fill: x }", "t:4:5: a buffer needs a name"},
-      {"{ name: a, size: 1, fill: x }", "t:4:5: a buffer needs memory: host"},
+      {"{ name: a, size: 1, fill: x }", "t:4:5: a buffer needs memory: host or cuda"},
       {"{ name: a, memory: host, size: 1 }", "t:4:5: a buffer needs its content: fill or source"},
       {"{ name: a, memory: host, fill: x }", "t:4:5: a buffer with fill needs a size"},
       {"{ name: a, memory: host, size: 1, fill: x, source: /etc/passwd }",
@@ -347,8 +347,32 @@ TEST(config, wants_a_buffer_complete_and_without_contradiction) {
       {"{ name: a, memory: host, source: \"/etc\\0x\" }", "t:4:38: source holds a zero byte, which no path has"},
   });
   EXPECT_THAT(problems_of("buffers: [{}]"),
-              ElementsAre("t:1:11: a buffer needs a name", "t:1:11: a buffer needs memory: host",
+              ElementsAre("t:1:11: a buffer needs a name", "t:1:11: a buffer needs memory: host or cuda",
                           "t:1:11: a buffer needs its content: fill or source"));
+}
+
+// With the one GPU of tests/fake_cuda.
+TEST(config, names_the_gpu_of_a_buffer) {
+  const auto of = [](const std::string& fields) {
+    const auto lists = least.substr(0, least.find("buffers"));
+    return parse_config(lists + "buffers: [{ name: g, memory: cuda, size: 1, fill: x" + fields + " }]\n", "t")
+        .buffers.back();
+  };
+  EXPECT_EQ(of("").gpu, "0");
+  EXPECT_FALSE(of("").allow_staging);
+  EXPECT_EQ(of(", gpu: 0").gpu, "0");
+  EXPECT_EQ(of(", gpu: \"0000:00:00.0\", allow_staging: true").gpu, "0000:00:00.0");
+  EXPECT_TRUE(of(", gpu: GPU-00000000, allow_staging: true").allow_staging);
+  EXPECT_EQ(parse_config(least, "t").buffers.front().gpu, std::nullopt);
+  expect_one_problem_each_of_a_buffer({
+      {"{ name: a, memory: cuda, gpu: 9, size: 1, fill: x }",
+       "t:4:5: gpu: there is no GPU \"9\"; this machine has 0: "},
+      {"{ name: a, memory: host, gpu: 0, size: 1, fill: x }", "t:4:5: gpu and allow_staging are for memory: cuda"},
+      {"{ name: a, memory: host, allow_staging: true, size: 1, fill: x }",
+       "t:4:5: gpu and allow_staging are for memory: cuda"},
+      {"{ name: a, memory: cuda, allow_staging: yes please, size: 1, fill: x }", "t:4:45: allow_staging must be "},
+      {"{ name: a, memory: cuda, gpu: [0], size: 1, fill: x }", "t:4:35: gpu must be a text"},
+  });
 }
 
 TEST(config, wants_sizes_above_0) {

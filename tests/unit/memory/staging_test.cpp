@@ -14,7 +14,7 @@ namespace gpurdma::memory {
 namespace {
 
 constexpr std::size_t piece = std::size_t{1} << 20U;
-constexpr auto buffer_size = piece + staging_pool::buffer_extra;
+constexpr auto buffer_size = piece;
 
 class staging : public testing::Test {
  protected:
