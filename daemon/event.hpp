@@ -70,6 +70,9 @@ void set_log_level(log_level level);
 /// a field. What a peer can cause at will is limited by its address, the field `peer`. Reactor thread only.
 void emit(event_id id, std::initializer_list<field> fields);
 
+/// Forgets how much each peer has logged.
+void forget_peers();
+
 /// The stable name of an event, as it stands in the log.
 [[nodiscard]] std::string_view name_of(event_id id) noexcept;
 

@@ -115,6 +115,7 @@ void server::open_control_socket() {
 }
 
 void server::start() {
+  forget_peers();
   emit(event_id::server_starting, {{"devices", devices_.names().size()},
                                    {"buffers", settings_.buffers.size()},
                                    {"open", "every client that reaches this server may read its buffers"}});

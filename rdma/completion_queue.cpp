@@ -109,7 +109,7 @@ void completion_queues::on_readable() {
   const auto budget = std::min(most, queues_.size());
   for (std::size_t i = 0; i < budget; ++i) {
     if (ibv_get_cq_event(channel_.get(), &raw, &context) != 0) {
-      if (errno != EAGAIN) {
+      if (errno == EIO) {
         watch_->stop();  // the device is gone: its channel would be readable for ever
       }
       return;

@@ -77,7 +77,7 @@ void device::drain_async_events() {
     ibv_ack_async_event(&event);
     on_async_event_(event);
   }
-  if (errno != EAGAIN) {
+  if (errno == EIO) {
     // The device is gone: its descriptor would be readable for ever.
     async_watch_->stop();
   }

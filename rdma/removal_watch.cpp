@@ -6,8 +6,11 @@
 #include <array>
 #include <bit>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
+
+#include "rdma/error.hpp"
 
 namespace gpurdma::rdma {
 namespace {
@@ -39,7 +42,10 @@ removal_watch::removal_watch(cm_event_channel& channel, ibv_context& device, std
     : on_removal_{std::move(on_removal)} {
   for (std::uint8_t port = 1; port <= ports; ++port) {
     ibv_port_attr of_port{};
-    if (ibv_query_port(&device, port, &of_port) != 0 || of_port.link_layer != IBV_LINK_LAYER_ETHERNET) {
+    if (const auto why = check_number(ibv_query_port(&device, port, &of_port))) {
+      fail(why, "cannot query port " + std::to_string(port) + " of " + ibv_get_device_name(device.device));
+    }
+    if (of_port.link_layer != IBV_LINK_LAYER_ETHERNET) {
       continue;
     }
     for (int index = 0; index < of_port.gid_tbl_len; ++index) {

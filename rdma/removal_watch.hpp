@@ -15,7 +15,8 @@ namespace gpurdma::rdma {
 class removal_watch final : private cm_event_handler {
  public:
   /// `on_removal` is called once at most, and may destroy this. Without an IP address of its own (InfiniBand), a device
-  /// cannot be watched so, and its asynchronous events must do.
+  /// cannot be watched so, and its asynchronous events must do. Throws std::system_error where the device is out of
+  /// order.
   removal_watch(cm_event_channel& channel, ibv_context& device, std::uint8_t ports, std::function<void()> on_removal);
 
   [[nodiscard]] bool watches() const noexcept { return id_ != nullptr; }
