@@ -44,3 +44,10 @@ if(GPURDMA_CUDA)
 else()
   message(STATUS "CUDA: switched off (GPURDMA_CUDA); buffers of GPU memory are refused")
 endif()
+
+# What --version says.
+if(GPURDMA_HAVE_CUDA)
+  set(GPURDMA_VERSION_TEXT "${PROJECT_VERSION} (with CUDA ${CUDAToolkit_VERSION})")
+else()
+  set(GPURDMA_VERSION_TEXT "${PROJECT_VERSION} (without CUDA)")
+endif()

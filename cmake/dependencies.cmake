@@ -10,6 +10,7 @@ find_package(PkgConfig REQUIRED)   # pkg-config
 pkg_check_modules(ibverbs REQUIRED IMPORTED_TARGET libibverbs)  # libibverbs-dev
 pkg_check_modules(rdmacm REQUIRED IMPORTED_TARGET librdmacm)    # librdmacm-dev
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)        # libisal-dev
+pkg_check_modules(systemd REQUIRED IMPORTED_TARGET libsystemd)  # libsystemd-dev
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)     # libgtest-dev, libgmock-dev
 endif()

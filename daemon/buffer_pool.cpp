@@ -61,6 +61,7 @@ std::string buffer_pool::why_withdrawn(std::string_view name) const {
 
 void buffer_pool::publish(buffer_version_ptr version) {
   auto name = version->name;
+  last_versions_[name] = version->version;
   withdrawn_.erase(name);
   buffers_.insert_or_assign(std::move(name), std::move(version));
 }
@@ -79,5 +80,45 @@ std::vector<buffer_version_ptr> buffer_pool::list(std::string_view after, std::s
 }
 
 std::vector<buffer_version_ptr> buffer_pool::all() const { return list({}, std::numeric_limits<std::size_t>::max()); }
+
+std::uint64_t buffer_pool::next_version(const std::string& name) const {
+  const auto last = last_versions_.find(name);
+  return last == last_versions_.end() ? 1 : last->second + 1;
+}
+
+void buffer_pool::retire(retired_version what) {
+  if (const auto current = buffers_.find(what.version->name);
+      current != buffers_.end() && current->second == what.version) {
+    buffers_.erase(current);
+  }
+  retired_.push_back(std::move(what));
+}
+
+const retired_version* buffer_pool::retired(const buffer_version& which) const {
+  const auto found =
+      std::find_if(retired_.begin(), retired_.end(), [&](const auto& r) { return r.version.get() == &which; });
+  return found == retired_.end() ? nullptr : &*found;
+}
+
+buffer_version_ptr buffer_pool::forget(const buffer_version& which) {
+  const auto found =
+      std::find_if(retired_.begin(), retired_.end(), [&](const auto& r) { return r.version.get() == &which; });
+  if (found == retired_.end()) {
+    return nullptr;
+  }
+  auto last = std::move(found->version);
+  retired_.erase(found);
+  return last;
+}
+
+bool buffer_pool::is_awaited(std::string_view name) const {
+  return !buffers_.contains(name) && std::any_of(retired_.begin(), retired_.end(),
+                                                 [&](const auto& r) { return r.replaced && r.version->name == name; });
+}
+
+void buffer_pool::clear() {
+  buffers_.clear();
+  retired_.clear();
+}
 
 }  // namespace gpurdma::daemon

@@ -2,6 +2,7 @@
 
 // The named buffers and their versions.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -47,24 +48,51 @@ using buffer_version_ptr = std::shared_ptr<const buffer_version>;
 /// first bad block, or nothing. Throws std::system_error.
 [[nodiscard]] std::optional<std::size_t> find_bad_block(const buffer_version& of, const std::stop_token& stop);
 
+/// A version that is not lent any more, and whose leases may be renewed for a while.
+struct retired_version {
+  using clock = std::chrono::steady_clock;
+
+  buffer_version_ptr version;
+  clock::time_point until;  ///< no lease of it lasts longer
+  bool replaced = false;    ///< by another version, or the buffer is to be gone
+};
+
 class buffer_pool {
  public:
-  /// Makes `version` the one that new leases get.
+  /// Makes `version` the one that new leases get. One that was published before is retired or withdrawn first.
   void publish(buffer_version_ptr version);
   /// The version that is served under `name`, or null.
   [[nodiscard]] buffer_version_ptr find(std::string_view name) const;
   /// At most `most` of the buffers whose names sort after `after`, in order.
   [[nodiscard]] std::vector<buffer_version_ptr> list(std::string_view after, std::size_t most) const;
   [[nodiscard]] std::vector<buffer_version_ptr> all() const;
+
+  /// The number of the next version of `name`, which never had a version with that number.
+  [[nodiscard]] std::uint64_t next_version(const std::string& name) const;
+
+  /// Keeps the memory of a version that is no longer lent, until forget(). Where it is still what find() gives, nothing
+  /// is served under its name until the next publish().
+  void retire(retired_version what);
+  /// Null where the version is not retired. Valid until it is forgotten.
+  [[nodiscard]] const retired_version* retired(const buffer_version& which) const;
+  [[nodiscard]] const std::vector<retired_version>& all_retired() const noexcept { return retired_; }
+  /// What may be the last reference to a retired version, whose memory is slow to give back.
+  [[nodiscard]] buffer_version_ptr forget(const buffer_version& which);
+  /// Whether `name` is served by nothing at the moment, but a new version of it is on its way.
+  [[nodiscard]] bool is_awaited(std::string_view name) const;
+
   /// Takes the buffers that `gpu` holds out of service: new leases are refused, saying `why`.
   void withdraw(const memory::gpu& gpu, const std::string& why);
   /// Why the buffer is out of service; empty where it is not, or unknown.
   [[nodiscard]] std::string why_withdrawn(std::string_view name) const;
-  void clear() { buffers_.clear(); }
+
+  void clear();
 
  private:
   std::map<std::string, std::string, std::less<>> withdrawn_;  ///< and why
   std::map<std::string, buffer_version_ptr, std::less<>> buffers_;
+  std::map<std::string, std::uint64_t> last_versions_;
+  std::vector<retired_version> retired_;
 };
 
 }  // namespace gpurdma::daemon

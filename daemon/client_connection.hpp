@@ -41,7 +41,11 @@ class client_connection final : public std::enable_shared_from_this<client_conne
   void allow_remote_read(bool allowed);
   /// Cuts the client off.
   void close(std::error_code why);
-  void close_after_sends() { connection_.close_after_sends(); }
+  /// The same, but lets what was sent arrive.
+  void close_after_sends(std::error_code why = {}) {
+    note_end(why);
+    connection_.close_after_sends();
+  }
 
   [[nodiscard]] std::uint32_t queue_pair() const noexcept { return connection_.number(); }
   [[nodiscard]] const rdma::device& device() const noexcept { return domain_->device; }

@@ -1,5 +1,7 @@
 #include "daemon/config.hpp"
 
+#include <sys/un.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -97,6 +99,7 @@ struct buffer_fields {
   std::optional<std::size_t> memory;  ///< of the choices host, cuda
   std::optional<std::string> gpu;
   std::optional<bool> allow_staging;
+  replacement replace = replacement::keep;
 };
 
 constexpr std::size_t cuda = 1;  // of the choices host, cuda
@@ -143,7 +146,7 @@ std::optional<buffer_config> make_buffer(yaml_reader& in, const YAML::Node& node
   if (in.problems().size() != problems_before) {
     return std::nullopt;
   }
-  buffer_config made{.name = *fields.name, .size = 0, .source = {}};
+  buffer_config made{.name = *fields.name, .size = 0, .source = {}, .replace = fields.replace};
   if (fields.memory == cuda) {
     made.gpu = find_gpu(in, node, fields, gpus);
     made.allow_staging = fields.allow_staging.value_or(false);
@@ -204,7 +207,12 @@ void read_buffer(yaml_reader& in, const YAML::Node& node, missing_gpu gpus, conf
           {"allow_staging", [&](const YAML::Node& v) { fields.allow_staging = in.boolean(v, "allow_staging"); }},
           {"size", [&](const YAML::Node& v) { fields.size = in.byte_size(v, "size"); }},
           {"fill", [&](const YAML::Node& v) { fields.fill = read_fill(in, v); }},
-          {"source", [&](const YAML::Node& v) { fields.source = read_source(in, v); }}});
+          {"source", [&](const YAML::Node& v) { fields.source = read_source(in, v); }},
+          {"replace", [&](const YAML::Node& v) {
+             if (const auto which = in.choice(v, "replace", {"keep", "drain"})) {
+               fields.replace = *which == 0 ? replacement::keep : replacement::drain;
+             }
+           }}});
   if (in.problems().size() != problems_before) {
     return;
   }
@@ -245,6 +253,22 @@ void read_keepalive(yaml_reader& in, const YAML::Node& node, config& to) {
   }
 }
 
+void read_control(yaml_reader& in, const YAML::Node& node, config& to) {
+  // A Unix socket's address holds no longer path.
+  constexpr std::size_t longest = sizeof(sockaddr_un::sun_path) - 1;
+  in.map(node, "control",
+         {{"socket",
+           [&](const YAML::Node& v) {
+             const auto path = in.text(v, "socket");
+             if (path && (!path->starts_with('/') || path->size() > longest || path->find('\0') != std::string::npos)) {
+               in.problem(v, "socket must be an absolute path of at most " + std::to_string(longest) + " bytes");
+             } else if (path) {
+               to.control.socket = *path;
+             }
+           }},
+          {"group", [&](const YAML::Node& v) { set(to.control.group, in.text(v, "group")); }}});
+}
+
 void read_top(yaml_reader& in, const YAML::Node& root, missing_gpu gpus, config& to, bool& open) {
   constexpr std::uint32_t most_clients = 1'000'000;
   in.map(root, "the configuration",
@@ -260,9 +284,10 @@ void read_top(yaml_reader& in, const YAML::Node& root, missing_gpu gpus, config&
            }},
           {"lease",
            [&](const YAML::Node& v) {
-             in.map(v, "lease", {{"duration", [&](const YAML::Node& n) {
-                                    set(to.lease_duration, in.duration(n, "duration", 100ms, 24h));
-                                  }}});
+             in.map(v, "lease",
+                    {{"duration",
+                      [&](const YAML::Node& n) { set(to.lease_duration, in.duration(n, "duration", 100ms, 24h)); }},
+                     {"grace", [&](const YAML::Node& n) { set(to.lease_grace, in.duration(n, "grace", 0ms, 24h)); }}});
            }},
           {"keepalive", [&](const YAML::Node& v) { read_keepalive(in, v, to); }},
           {"shutdown",
@@ -271,6 +296,7 @@ void read_top(yaml_reader& in, const YAML::Node& root, missing_gpu gpus, config&
                     {{"drain", [&](const YAML::Node& n) { set(to.drain_timeout, in.duration(n, "drain", 0ms, 1h)); }}});
            }},
           {"security", [&](const YAML::Node& v) { read_security(in, v, to, open); }},
+          {"control", [&](const YAML::Node& v) { read_control(in, v, to); }},
           {"buffers",
            [&](const YAML::Node& v) {
              in.sequence(v, "buffers", [&](const YAML::Node& item) { read_buffer(in, item, gpus, to); });

@@ -21,10 +21,17 @@ enum class event_id {
   buffer_staged,
   buffer_verified,
   buffer_damaged,
+  buffer_failed,
+  version_retired,
+  version_freed,
   server_ready,
   server_stopping,
   server_stopped,
   start_failed,
+  reload_started,
+  reload_finished,
+  reload_failed,
+  restart_needed,
   client_connected,
   client_refused,
   client_left,
@@ -35,9 +42,14 @@ enum class event_id {
   request_refused,
   work_requests_lost,
   device_event,
+  device_added,
+  device_lost,
   gpu_placed,
   gpu_is_far,
   gpu_lost,
+  control_command,
+  control_refused,
+  self_check_failed,
 };
 
 /// A name, and a value of a type that a person reads: text, number, error.
@@ -54,8 +66,12 @@ struct field {
 
 void set_log_level(log_level level);
 
-/// Writes the event to the log: "LEVEL NAME: sentence field=value …". Nothing in a value can forge a line or a field.
+/// Writes the event to the log (daemon/logging): "NAME: sentence field=value …". Nothing in a value can forge a line or
+/// a field. What a peer can cause at will is limited by its address, the field `peer`. Reactor thread only.
 void emit(event_id id, std::initializer_list<field> fields);
+
+/// Forgets how much each peer has logged.
+void forget_peers();
 
 /// The stable name of an event, as it stands in the log.
 [[nodiscard]] std::string_view name_of(event_id id) noexcept;

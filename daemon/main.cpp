@@ -11,24 +11,46 @@
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/event.hpp"
 #include "daemon/server.hpp"
+#include "daemon/service_notifier.hpp"
 
 namespace {
 
-// Exit statuses, as docs/operations.md lists them. 5 is kept for the loss of a device while serving.
-enum exit_status { done = 0, usage = 1, bad_configuration = 2, no_device = 3, cannot_start = 4, check_failed = 6 };
+// Exit statuses, as docs/operations.md lists them.
+enum exit_status {
+  done = 0,
+  usage = 1,
+  bad_configuration = 2,
+  no_device = 3,
+  cannot_start = 4,
+  lost_device = 5,
+  check_failed = 6,
+};
 
-exit_status serve(gpurdma::daemon::config settings) {
+exit_status status_of(gpurdma::daemon::server::outcome result) {
+  using outcome = gpurdma::daemon::server::outcome;
+  switch (result) {
+    case outcome::stopped:
+      return done;
+    case outcome::device_lost:
+      return lost_device;
+    default:
+      return cannot_start;
+  }
+}
+
+exit_status serve(gpurdma::daemon::config settings, const std::string& file) {
   using namespace gpurdma::daemon;
   set_log_level(settings.log);
   boost::asio::io_context io{1};
   try {
-    server daemon{io, std::move(settings)};
+    server daemon{io, std::move(settings), file};
     daemon.start();
     io.run();
     emit(event_id::server_stopped, {});
-    return daemon.failed() ? cannot_start : done;
+    return status_of(daemon.result());
   } catch (const std::system_error& e) {
     emit(event_id::start_failed, {{"why", e.what()}});
+    service_notifier::status(std::string{"cannot start: "} + e.what());
     return e.code() == std::errc::no_such_device ? no_device : cannot_start;
   }
 }
@@ -73,7 +95,7 @@ int main(int argc, char** argv) {
       return examine({.config = file, .config_required = config->count() != 0}, as_json);
     }
     auto settings = gpurdma::daemon::load_config(file);
-    return check_only ? done : serve(std::move(settings));
+    return check_only ? done : serve(std::move(settings), file);
   } catch (const gpurdma::daemon::config_error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return bad_configuration;

@@ -53,6 +53,7 @@ registration::made registration::make_staged(ibv_pd& domain, const buffer_versio
 
 void registration_cache::make(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then) {
   auto made = std::make_shared<registration_ptr>();
+  ++existing_[of.get()];
   registrars_.run(
       [in, of, made, stop = stop_] {
         if (stop.stop_requested()) {
@@ -60,12 +61,39 @@ void registration_cache::make(const principal_domain_ptr& in, const buffer_versi
         }
         *made = std::make_shared<registration>(in, of);
       },
-      [made, then = std::move(then)](const std::exception_ptr& error) { then(std::move(*made), error); });
+      [this, which = of.get(), made, then = std::move(then)](const std::exception_ptr& error) {
+        then(std::move(*made), error);
+        if (error) {
+          on_gone(which);
+        }
+      });
 }
 
 void registration_cache::destroy(registration_ptr r, done then) {
+  const auto* const of = &r->version();
   auto last = std::make_shared<registration_ptr>(std::move(r));
-  closers_.run([last] { last->reset(); }, [then = std::move(then)](const std::exception_ptr&) { then(); });
+  closers_.run([last] { last->reset(); },
+               [this, of, then = std::move(then)](const std::exception_ptr&) {
+                 then();
+                 on_gone(of);
+               });
+}
+
+void registration_cache::on_gone(const buffer_version* of) {
+  const auto left = existing_.find(of);
+  if (--left->second == 0) {
+    existing_.erase(left);
+    tell_if_gone(of);
+  }
+}
+
+void registration_cache::tell_if_gone(const buffer_version* of) {
+  const auto found = retiring_.find(of);
+  if (found != retiring_.end() && !existing_.contains(of)) {
+    const auto then = std::move(found->second);
+    retiring_.erase(found);
+    then();
+  }
 }
 
 void registration_cache::acquire(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then) {
@@ -76,6 +104,7 @@ void registration_cache::acquire(const principal_domain_ptr& in, const buffer_ve
   const key which{in.get(), of.get()};
   auto& cached = entries_[which];
   if (cached.made) {
+    ++cached.holders;
     then(cached.made, nullptr);
     return;
   }
@@ -84,37 +113,86 @@ void registration_cache::acquire(const principal_domain_ptr& in, const buffer_ve
     return;  // it is being made
   }
   make(in, of, [this, which](registration_ptr made, const std::exception_ptr& error) {
-    const auto found = entries_.find(which);
-    if (found == entries_.end()) {
-      destroy(std::move(made), [] {});
-      return;
-    }
-    const auto waiting = std::exchange(found->second.waiting, {});
-    found->second.made = made;
-    if (!made) {
-      entries_.erase(found);
-    }
-    for (const auto& tell : waiting) {
-      tell(made, error);
-    }
+    on_made(which, std::move(made), error);
   });
 }
 
+void registration_cache::on_made(const key& which, registration_ptr made, const std::exception_ptr& error) {
+  const auto found = entries_.find(which);
+  if (found == entries_.end()) {
+    if (made) {
+      destroy(std::move(made), [] {});
+    }
+    return;
+  }
+  const auto waiting = std::exchange(found->second.waiting, {});
+  if (!made) {
+    entries_.erase(found);
+  } else {
+    found->second.made = made;
+    found->second.holders = waiting.size();
+  }
+  // Whoever is told may release at once.
+  for (const auto& tell : waiting) {
+    tell(made, error);
+  }
+}
+
 void registration_cache::release(registration_ptr r, done then) {
-  if (isolation_ == isolation::lease) {
+  const auto found = entries_.find({&r->domain(), &r->version()});
+  if (isolation_ == isolation::lease || found == entries_.end()) {
     destroy(std::move(r), std::move(then));
+    return;
+  }
+  r.reset();
+  --found->second.holders;
+  if (found->second.retired) {
+    destroy_if_unused(found, std::move(then));
   } else {
     then();
   }
 }
 
-void registration_cache::retire(const memory::gpu& gpu) {
+void registration_cache::destroy_if_unused(std::map<key, entry>::iterator which, done then) {
+  auto& unused = which->second;
+  if (unused.holders > 0 || !unused.made) {
+    then();
+    return;
+  }
+  auto last = std::move(unused.made);
+  entries_.erase(which);
+  destroy(std::move(last), std::move(then));
+}
+
+void registration_cache::retire(const buffer_version_ptr& of, done then) {
+  retiring_.emplace(of.get(), std::move(then));
   for (auto next = entries_.begin(); next != entries_.end();) {
     const auto current = next++;
-    // What is still being made is given up when it is: nobody finds its buffer any more.
+    if (current->first.second == of.get()) {
+      current->second.retired = true;
+      destroy_if_unused(current, [] {});
+    }
+  }
+  tell_if_gone(of.get());
+}
+
+void registration_cache::abandon(const principal_domain& domain) {
+  for (auto next = entries_.begin(); next != entries_.end();) {
+    const auto current = next++;
+    if (current->first.first == &domain) {
+      current->second.retired = true;
+      destroy_if_unused(current, [] {});
+    }
+  }
+}
+
+void registration_cache::abandon(const memory::gpu& gpu) {
+  for (auto next = entries_.begin(); next != entries_.end();) {
+    const auto current = next++;
+    // What is still being made goes with its last holder: nobody finds its buffer any more.
     if (current->second.made && current->second.made->version().gpu.get() == &gpu) {
-      destroy(std::move(current->second.made), [] {});
-      entries_.erase(current);
+      current->second.retired = true;
+      destroy_if_unused(current, [] {});
     }
   }
 }

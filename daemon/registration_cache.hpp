@@ -42,6 +42,7 @@ class registration {
   /// Of the buffer's first byte, as the key knows it.
   [[nodiscard]] std::uint64_t address() const noexcept { return made_.address; }
   [[nodiscard]] const buffer_version& version() const noexcept { return *of_; }
+  [[nodiscard]] const principal_domain& domain() const noexcept { return *in_; }
   /// How the adapter reaches the bytes: "host", "dma-buf", "nvidia-peermem", "staged".
   [[nodiscard]] const char* path() const noexcept { return made_.path; }
   [[nodiscard]] bool staged() const noexcept { return made_.staged; }
@@ -66,8 +67,8 @@ class registration {
 };
 using registration_ptr = std::shared_ptr<registration>;
 
-/// With isolation `principal` a version is registered once per domain and kept until it is retired; with isolation
-/// `lease` each acquire() registers anew. Reactor thread only.
+/// With isolation `principal` a version is registered once per domain and kept until it is retired and nobody holds it;
+/// with isolation `lease` each acquire() registers anew. Reactor thread only.
 class registration_cache {
  public:
   /// Registers on `registrars`, until `stop` is requested; deregisters on `closers`, so that no key's death waits for
@@ -80,10 +81,15 @@ class registration_cache {
 
   /// `then` is called at once where the registration is there, else from the reactor once it is.
   void acquire(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then);
-  /// `then` is called when the key that `acquire` gave is dead (isolation `lease`), or at once where it is shared.
+  /// Each registration that acquire() gave is given back once. `then` is called when its key is dead, or at once where
+  /// it is shared and goes on.
   void release(registration_ptr r, done then);
-  /// Gives up the registrations of what `gpu` holds, on the workers.
-  void retire(const memory::gpu& gpu);
+  /// Nobody acquires `of` from now on. `then` is called once no registration of it is left: no key opens its memory.
+  void retire(const buffer_version_ptr& of, done then);
+  /// Nobody acquires in `domain` from now on, whose device is gone: what is held goes when it is released.
+  void abandon(const principal_domain& domain);
+  /// Nobody acquires what `gpu` holds from now on: likewise.
+  void abandon(const memory::gpu& gpu);
   /// Gives up every cached registration, on the workers.
   void clear();
 
@@ -91,16 +97,24 @@ class registration_cache {
   struct entry {
     registration_ptr made;
     std::vector<acquired> waiting;
+    std::size_t holders = 0;  ///< that have yet to release
+    bool retired = false;     ///< goes with its last holder
   };
   using key = std::pair<const principal_domain*, const buffer_version*>;
   void make(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then);
+  void on_made(const key& which, registration_ptr made, const std::exception_ptr& error);
   void destroy(registration_ptr r, done then);
+  void destroy_if_unused(std::map<key, entry>::iterator which, done then);
+  void on_gone(const buffer_version* of);
+  void tell_if_gone(const buffer_version* of);
 
   rdma::workers& registrars_;
   rdma::workers& closers_;
   isolation isolation_;
   std::stop_token stop_;
   std::map<key, entry> entries_;
+  std::map<const buffer_version*, std::size_t> existing_;  ///< registrations of each that exist or are being made
+  std::map<const buffer_version*, done> retiring_;
 };
 
 }  // namespace gpurdma::daemon

@@ -1,57 +1,103 @@
 #include "daemon/server.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <csignal>
-#include <set>
+#include <cstdlib>
 #include <utility>
 
-#include "daemon/client_connection.hpp"
 #include "daemon/event.hpp"
-#include "daemon/random.hpp"
-#include "memory/staging.hpp"
-#include "protocol/handshake.hpp"
-#include "rdma/error.hpp"
+#include "daemon/service_notifier.hpp"
 
 namespace gpurdma::daemon {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr unsigned loading_threads = 2;
 
-// Connections that a session may have; a reader wants one per queue pair and rail.
-constexpr std::size_t connections_per_session = 16;
-
-device_list list_devices() {
-  device_list found{rdma_get_devices(nullptr), &rdma_free_devices};
-  if (!found) {
-    rdma::fail(rdma::last_error(), "cannot list the RDMA devices");
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const auto& part : parts) {
+    text += (text.empty() ? "" : ",") + part;
   }
-  return found;
+  return text;
+}
+
+/// A check that fails because the GPU does tells earlier than the watch.
+void note_gpu_errors(gpu_watch& gpus, const std::vector<verification>& results) {
+  for (const auto& r : results) {
+    try {
+      if (r.error && r.gpu) {
+        std::rethrow_exception(r.error);
+      }
+    } catch (const std::system_error& e) {
+      if (memory::is_gpu_lost(e.code())) {
+        gpus.report(*r.gpu, e.what());
+      }
+    }
+  }
+}
+
+std::filesystem::path control_socket_path(const config& settings) {
+  const char* const folder = std::getenv("RUNTIME_DIRECTORY");  // systemd's RuntimeDirectory=
+  if (settings.control.socket.empty() && folder != nullptr) {
+    return std::filesystem::path{folder} / "control.sock";
+  }
+  return settings.control.socket;
 }
 
 }  // namespace
 
-server::server(boost::asio::io_context& io, config settings)
+server::server(boost::asio::io_context& io, config settings, std::filesystem::path file)
     : io_{io},
       settings_{std::move(settings)},
       loaders_{io, loading_threads},
       registrars_{io, 1},
       closers_{io, 1},
-      signals_{io, SIGTERM, SIGINT, SIGUSR1},
+      signals_{io, SIGTERM, SIGINT, SIGHUP},
       drain_deadline_{io},
+      status_timer_{io},
       progress_timer_{io},
-      incarnation_{std::bit_cast<std::uint64_t>(random_bytes<std::array<std::byte, 8>>())},
       channel_{io},
-      contexts_{list_devices()},
+      devices_{io, channel_,
+               [this](const std::string&, const principal_domain_ptr& domain) { on_device_lost(domain); }},
       registrations_{registrars_, closers_, settings_.keys, give_up_loading_.get_token()},
-      serving_{.io = io_, .closers = closers_, .settings = settings_, .pool = pool_, .registrations = registrations_},
-      gpus_{io, [this](const memory::gpu& which, const std::string& why) { on_gpu_lost(which, why); }} {
-  for (const auto& at : settings_.listen) {
-    listeners_.push_back(std::make_unique<rdma::listener>(
-        channel_, at, [this](rdma::cm_id id, const rdma::cm_event& event) { on_request(std::move(id), event); }));
-  }
-  add_devices();
+      serving_{.io = io_,
+               .closers = closers_,
+               .settings = settings_,
+               .pool = pool_,
+               .registrations = registrations_,
+               .changed = [this] { note_change(); }},
+      gpus_{io, [this](const memory::gpu& which, const std::string& why) { on_gpu_lost(which, why); }},
+      acceptor_{serving_, channel_, devices_, [this] { end_if_empty(); }},
+      publisher_{{.loaders = loaders_,
+                  .closers = closers_,
+                  .pool = pool_,
+                  .registrations = registrations_,
+                  .devices = devices_,
+                  .settings = settings_,
+                  .stop = give_up_loading_.get_token()},
+                 [this](const retired_version& what) {
+                   for (const auto& s : acceptor_.sessions()) {
+                     s->on_retired(what);
+                   }
+                   note_change();
+                 }},
+      reloader_{loaders_, publisher_, settings_, std::move(file)},
+      control_{{.shared = serving_,
+                .clients = acceptor_,
+                .pool = pool_,
+                .devices = devices_,
+                .reload = reloader_,
+                .loaders = loaders_,
+                .stop = give_up_loading_.get_token(),
+                .start_reload = [this](std::set<std::string> republish,
+                                       reloader::done then) { start_reload(std::move(republish), std::move(then)); },
+                .phase = [this] { return phase_name(); },
+                .verified = [this](const std::vector<verification>& results) { note_gpu_errors(gpus_, results); }}} {
+  acceptor_.add_devices();
+  open_control_socket();
 }
 
 server::~server() {
@@ -60,123 +106,41 @@ server::~server() {
   closers_.join();
 }
 
-void server::add_devices() {
-  const bool wildcard =
-      std::any_of(listeners_.begin(), listeners_.end(), [](const auto& l) { return l->context() == nullptr; });
-  if (wildcard) {
-    for (ibv_context** next = contexts_.get(); next != nullptr && *next != nullptr; ++next) {
-      add_device(**next);
-    }
+void server::open_control_socket() {
+  const auto path = control_socket_path(settings_);
+  if (!path.empty()) {
+    control_socket_.emplace(io_, path, settings_.control.group,
+                            [this](const auto& request, const auto& then) { control_.on_request(request, then); });
   }
-  for (const auto& l : listeners_) {
-    if (l->context() != nullptr) {
-      add_device(*l->context());
-    }
-  }
-  if (devices_.empty()) {
-    rdma::fail(std::make_error_code(std::errc::no_such_device), "this machine has no RDMA device");
-  }
-}
-
-void server::add_device(ibv_context& context) {
-  if (devices_.contains(&context)) {
-    return;
-  }
-  const std::string name = ibv_get_device_name(context.device);
-  auto made = std::make_unique<rdma::device>(io_, context, [name](const ibv_async_event& event) {
-    emit(event_id::device_event, {{"device", name}, {"event", ibv_event_type_str(event.event_type)}});
-  });
-  anonymous_domains_.emplace(
-      &context,
-      std::make_shared<principal_domain>(principal_domain{
-          .device = *made, .principal = principal_id::anonymous, .domain = made->allocate_protection_domain()}));
-  devices_.emplace(&context, std::move(made));
 }
 
 void server::start() {
-  emit(event_id::server_starting, {{"devices", devices_.size()},
+  forget_peers();
+  emit(event_id::server_starting, {{"devices", devices_.names().size()},
                                    {"buffers", settings_.buffers.size()},
                                    {"open", "every client that reaches this server may read its buffers"}});
   wait_for_signal();
+  if (const auto time = service_notifier::watchdog_time(); time.count() > 0) {
+    self_check_.emplace(io_, time / 2,
+                        std::vector<self_check::group>{{"registrars", registrars_}, {"closers", closers_}},
+                        &service_notifier::feed_watchdog);
+  }
   load_buffers();
 }
 
 void server::load_buffers() {
   steps_left_ = settings_.buffers.size();
   report_progress();
-  for (const auto& wanted : settings_.buffers) {
-    auto made = std::make_shared<buffer_version_ptr>();
-    auto progress = std::make_shared<std::atomic<std::uint64_t>>(0);
-    loading_.emplace(wanted.name, progress);
-    loaders_.run([&wanted, made, stop = give_up_loading_.get_token(),
-                  progress] { *made = load_version(wanted, 1, stop, [&](std::uint64_t done) { *progress = done; }); },
-                 [this, &wanted, made](const std::exception_ptr& error) {
-                   --steps_left_;
-                   loading_.erase(wanted.name);
-                   if (error) {
-                     fail_start("buffer " + wanted.name + ": " + rdma::describe(error));
-                   } else if (phase_ == phase::starting) {
-                     emit(event_id::buffer_loaded, {{"buffer", wanted.name},
-                                                    {"version", (*made)->version},
-                                                    {"bytes", wanted.size},
-                                                    {"blocks", (*made)->checksums.blocks.size()}});
-                     pool_.publish(std::move(*made));
-                   }
-                   if (steps_left_ == 0) {
-                     register_buffers();
-                   }
-                 });
-  }
-}
-
-void server::report_progress() {
-  constexpr std::chrono::seconds interval{10};
-  progress_timer_.expires_after(interval);
-  progress_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || loading_.empty()) {
-      return;
-    }
-    for (const auto& wanted : settings_.buffers) {
-      const auto found = loading_.find(wanted.name);
-      if (const auto done = found == loading_.end() ? 0 : found->second->load(); done != 0) {
-        emit(event_id::buffer_loading, {{"buffer", wanted.name}, {"bytes_done", done}, {"bytes", wanted.size}});
+  for (const auto& wanted : config{settings_}.buffers) {
+    publisher_.publish(wanted, [this, name = wanted.name](const std::string& why) {
+      --steps_left_;
+      note_change();
+      if (!why.empty()) {
+        fail_start("buffer " + name + ": " + why);
+      } else if (steps_left_ == 0) {
+        become_ready();
       }
-    }
-    report_progress();
-  });
-}
-
-void server::register_buffers() {
-  progress_timer_.cancel();
-  memory::staging().trim();
-  if (phase_ != phase::starting) {
-    return;
-  }
-  const auto buffers = pool_.all();
-  steps_left_ = settings_.keys == isolation::principal ? buffers.size() * anonymous_domains_.size() : 0;
-  if (steps_left_ == 0) {
-    become_ready();
-    return;
-  }
-  for (const auto& entry : anonymous_domains_) {
-    const auto& domain = entry.second;
-    for (const auto& version : buffers) {
-      registrations_.acquire(domain, version, [this, domain, version](const registration_ptr& made, const auto& error) {
-        --steps_left_;
-        if (error) {
-          fail_start("buffer " + version->name + ": " + rdma::describe(error));
-        } else {
-          emit(made->staged() ? event_id::buffer_staged : event_id::buffer_registered,
-               {{"buffer", version->name},
-                {"device", domain->device.name()},
-                {"path", made->path()},
-                {"why", made->why()}});
-        }
-        if (steps_left_ == 0) {
-          become_ready();
-        }
-      });
-    }
+    });
   }
 }
 
@@ -185,67 +149,64 @@ void server::become_ready() {
     return;
   }
   try {
-    for (const auto& l : listeners_) {
-      l->listen();
-    }
+    acceptor_.listen();
   } catch (const std::system_error& e) {
     fail_start(e.what());
     return;
   }
   phase_ = phase::serving;
   watch_gpus();
-  std::string addresses;
-  for (const auto& l : listeners_) {
-    addresses += (addresses.empty() ? "" : ",") + l->address().to_string();
+  emit(event_id::server_ready, {{"listen", joined(acceptor_.addresses())},
+                                {"devices", joined(devices_.names())},
+                                {"buffers", pool_.all().size()}});
+  tell_status();
+  service_notifier::ready();
+  if (std::exchange(reload_again_, false)) {
+    reload();
   }
-  std::string devices;
-  for (const auto& [context, device] : devices_) {
-    devices += (devices.empty() ? "" : ",") + device->name();
-  }
-  emit(event_id::server_ready, {{"listen", addresses}, {"devices", devices}, {"buffers", pool_.all().size()}});
-}
-
-void server::watch_gpus() {
-  std::vector<memory::gpu_ptr> gpus;
-  for (const auto& version : pool_.all()) {
-    if (version->gpu && std::find(gpus.begin(), gpus.end(), version->gpu) == gpus.end()) {
-      gpus.push_back(version->gpu);
-      gpus_.add(version->gpu);
-    }
-  }
-  std::vector<std::string> devices;
-  for (const auto& [context, device] : devices_) {
-    devices.push_back(device->name());
-  }
-  report_placement(gpus, devices);
-}
-
-void server::on_gpu_lost(const memory::gpu& which, const std::string& why) {
-  emit(event_id::gpu_lost, {{"gpu", which.info().label()}, {"why", why}});
-  pool_.withdraw(which, why);
-  auto revoked = std::make_shared<std::vector<std::pair<std::weak_ptr<session>, std::vector<std::uint64_t>>>>();
-  for (const auto& [token, s] : std::map{sessions_}) {
-    revoked->emplace_back(s, s->revoke(which));
-  }
-  registrations_.retire(which);
-  // After what retire() has the closers do, so that clients are told when the keys are dead.
-  closers_.run([] {},
-               [revoked, why](const std::exception_ptr&) {
-                 for (const auto& [weak, leases] : *revoked) {
-                   if (const auto s = weak.lock()) {
-                     s->tell_revoked(leases, why);
-                   }
-                 }
-               });
 }
 
 void server::fail_start(const std::string& why) {
   if (phase_ != phase::starting) {
     return;
   }
-  failed_ = true;
+  outcome_ = outcome::never_ready;
   emit(event_id::start_failed, {{"why", why}});
+  service_notifier::status("cannot start: " + why);
   stop();
+}
+
+void server::reload() {
+  if (phase_ == phase::starting || reloader_.under_way()) {
+    reload_again_ = true;
+  } else if (phase_ == phase::serving) {
+    start_reload({}, [](const reloader::result&) {});
+  }
+}
+
+void server::start_reload(std::set<std::string> republish, reloader::done then) {
+  reloader_.reload(std::move(republish), [this, then = std::move(then)](const reloader::result& result) {
+    note_change();
+    watch_gpus();
+    then(result);
+    if (std::exchange(reload_again_, false)) {
+      reload();
+    }
+  });
+  report_progress();
+}
+
+void server::on_device_lost(const principal_domain_ptr& domain) {
+  registrations_.abandon(*domain);
+  for (const auto& s : acceptor_.sessions()) {
+    s->on_device_lost(domain->device);
+  }
+  if (devices_.empty() && phase_ != phase::stopping && phase_ != phase::ending) {
+    // Whoever starts this again starts with what there is by then. librdmacm keeps the lost device's descriptors open
+    // for as long as the process lives, which keeps some drivers from being removed.
+    outcome_ = outcome::device_lost;
+    stop();
+  }
 }
 
 void server::wait_for_signal() {
@@ -253,8 +214,8 @@ void server::wait_for_signal() {
     if (error) {
       return;
     }
-    if (signal == SIGUSR1) {
-      verify_buffers();
+    if (signal == SIGHUP) {
+      reload();
     } else {
       on_signal();
     }
@@ -280,15 +241,19 @@ void server::stop() {
   phase_ = phase::stopping;
   serving_.shutting_down = true;
   give_up_loading_.request_stop();
-  emit(event_id::server_stopping, {{"clients", sessions_.size()}});
-  listeners_.clear();
-  for (const auto& [token, s] : std::map{sessions_}) {
+  emit(event_id::server_stopping, {{"clients", acceptor_.clients()}});
+  service_notifier::stopping();
+  if (outcome_ == outcome::stopped) {
+    tell_status();
+  }
+  acceptor_.stop_listening();
+  for (const auto& s : acceptor_.sessions()) {
     s->shut_down();
   }
   drain_deadline_.expires_after(settings_.drain_timeout);
   drain_deadline_.async_wait([this](const boost::system::error_code&) {
     // Due or hurried by a second signal; either way the clients have had their time.
-    for (const auto& [token, s] : std::map{sessions_}) {
+    for (const auto& s : acceptor_.sessions()) {
       s->drop(make_error_code(protocol::errc::shutting_down));
     }
   });
@@ -296,145 +261,114 @@ void server::stop() {
 }
 
 void server::end_if_empty() {
-  if (phase_ != phase::stopping || !sessions_.empty()) {
+  if (phase_ != phase::stopping || acceptor_.clients() > 0) {
     return;
   }
   phase_ = phase::ending;
   // From here on nothing is started; the reactor returns when the last of this is done.
   drain_deadline_.cancel();
+  status_timer_.cancel();
   progress_timer_.cancel();
   gpus_.stop();
   signals_.cancel();
   signals_.clear();  // should a worker be stuck, a further signal ends the process
+  if (control_socket_) {
+    control_socket_->close();
+  }
+  if (self_check_) {
+    self_check_->stop();
+  }
   registrations_.clear();
   pool_.clear();
   channel_.close();
-  for (const auto& [context, device] : devices_) {
-    device->close();
+  devices_.close();
+}
+
+std::string server::phase_name() const {
+  switch (phase_) {
+    case phase::starting:
+      return "starting";
+    case phase::serving:
+      return "serving";
+    default:
+      return "stopping";
   }
 }
 
-protocol::welcome server::greeting(const session& s) const {
-  return {.incarnation = incarnation_,
-          .session = s.token(),
-          .server_nonce = random_bytes<protocol::nonce>(),
-          .credits = credits,
-          .silence_limit_ms = static_cast<std::uint32_t>(settings_.keepalive_timeout.count())};
-}
-
-std::shared_ptr<session> server::admit(const protocol::hello& hello, const std::string& peer,
-                                       protocol::refusal& refused) {
-  const auto refuse = [&](protocol::errc code, std::string sentence) {
-    refused.code = code;
-    refused.sentence = std::move(sentence);
-    return nullptr;
-  };
-  if (protocol::check_versions(hello)) {
-    return refuse(protocol::errc::no_common_version, "this server speaks version " + std::to_string(protocol::version) +
-                                                         ", the client " + std::to_string(hello.lowest_version) +
-                                                         " to " + std::to_string(hello.highest_version));
+void server::note_change() {
+  if (status_is_due_ || phase_ == phase::ending) {
+    return;
   }
-  if (phase_ != phase::serving) {
-    return refuse(protocol::errc::shutting_down, "the server is shutting down");
-  }
-  if (hello.session != protocol::no_session) {
-    const auto found = sessions_.find(hello.session);
-    if (found == sessions_.end()) {
-      return refuse(protocol::errc::unknown_session, "the server knows no session with this token");
+  status_is_due_ = true;
+  status_timer_.expires_after(1s);
+  status_timer_.async_wait([this](const boost::system::error_code& error) {
+    status_is_due_ = false;
+    if (!error && outcome_ == outcome::stopped) {
+      tell_status();
     }
-    if (found->second->connections() >= connections_per_session) {
-      return refuse(protocol::errc::too_many_connections,
-                    "a session may have " + std::to_string(connections_per_session) + " connections");
-    }
-    return found->second;
-  }
-  if (sessions_.size() >= settings_.max_clients) {
-    return refuse(protocol::errc::too_many_clients,
-                  "the limit of " + std::to_string(settings_.max_clients) + " clients is reached (limits: clients)");
-  }
-  return std::make_shared<session>(serving_, ++last_client_, random_bytes<protocol::session_token>(),
-                                   principal_id::anonymous, peer, [this](session& ended) {
-                                     sessions_.erase(ended.token());
-                                     end_if_empty();
-                                   });
+  });
 }
 
-void server::on_request(rdma::cm_id id, const rdma::cm_event& event) {
-  const auto peer = rdma::peer_of(*id).to_string();
-  protocol::refusal refused;
-  const auto refuse = [&](const std::string& detail) {
-    emit(event_id::client_refused, {{"peer", peer}, {"code", protocol::name_of(refused.code)}, {"why", detail}});
-    rdma::reject(*id, protocol::encode(refused));
-  };
-  const auto hello = protocol::decode_hello(event.private_data());
-  if (!hello) {
-    refused.code = static_cast<protocol::errc>(hello.error().value());
-    refused.sentence = hello.error().message();
-    refuse(refused.sentence);
+void server::tell_status() const {
+  const auto buffers = std::to_string(pool_.all().size());
+  if (phase_ == phase::starting) {
+    service_notifier::status("loading: " + buffers + " of " + std::to_string(settings_.buffers.size()) + " buffers");
     return;
   }
-  const auto owner = admit(*hello, peer, refused);
-  if (!owner) {
-    refuse(refused.sentence);
-    return;
-  }
-  refused.code = protocol::errc::out_of_resources;
-  refused.sentence = "the server or its adapter is out of resources; its log says of which";
-  const auto domain = anonymous_domains_.find(id->verbs);
-  if (domain == anonymous_domains_.end()) {
-    refuse("the device of this address came after the server's start; restart the server");
-    return;
-  }
-  std::shared_ptr<client_connection> made;
-  const auto welcome = greeting(*owner);
-  try {
-    made = std::make_shared<client_connection>(serving_, owner, domain->second, std::move(id));
-  } catch (const std::exception& e) {
-    refuse(e.what());
-    return;
-  }
-  owner->add(made);
-  sessions_.emplace(owner->token(), owner);
-  const auto reads = std::min(event.responder_resources, domain->second->device.limits().reads_in);
-  if (const auto why = made->accept(reads, welcome)) {
-    made->close(why);
-  }
+  service_notifier::status(phase_name() + ": " + std::to_string(acceptor_.clients()) + " clients, " +
+                           std::to_string(serving_.leases) + " leases, " + buffers + " buffers");
 }
 
-void server::note_gpu_error(const buffer_version& of, const std::exception_ptr& error) {
-  try {
-    if (error && of.gpu) {
-      std::rethrow_exception(error);
-    }
-  } catch (const std::system_error& e) {
-    if (memory::is_gpu_lost(e.code())) {
-      gpus_.report(*of.gpu, e.what());
+void server::report_progress() {
+  if (phase_ == phase::ending || (phase_ != phase::starting && !reloader_.under_way())) {
+    return;
+  }
+  auto progress = loaders_.jobs_ended() + registrars_.jobs_ended();
+  for (const auto& l : publisher_.loading()) {
+    const auto done = l.bytes_done->load();
+    progress += done;
+    if (done > 0) {
+      emit(event_id::buffer_loading, {{"buffer", l.buffer}, {"bytes_done", done}, {"bytes", l.bytes}});
     }
   }
+  if (std::exchange(progress_, progress) != progress) {
+    service_notifier::extend_timeout(60s);
+  }
+  progress_timer_.expires_after(10s);
+  progress_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) {
+      report_progress();
+    }
+  });
 }
 
-void server::verify_buffers() {
-  if (phase_ != phase::serving) {
-    return;
-  }
+void server::watch_gpus() {
+  std::vector<memory::gpu_ptr> gpus;
   for (const auto& version : pool_.all()) {
-    auto bad = std::make_shared<std::optional<std::size_t>>();
-    loaders_.run([version, bad, stop = give_up_loading_.get_token()] { *bad = find_bad_block(*version, stop); },
-                 [this, version, bad](const std::exception_ptr& error) {
-                   if (give_up_loading_.stop_requested()) {
-                     return;  // the check was given up, which says nothing of the buffer
-                   }
-                   note_gpu_error(*version, error);
-                   if (error || *bad) {
-                     emit(event_id::buffer_damaged,
-                          {{"buffer", version->name},
-                           {"why", error ? rdma::describe(error) : "block " + std::to_string(**bad) + " is WRONG"}});
-                   } else {
-                     emit(event_id::buffer_verified,
-                          {{"buffer", version->name}, {"bytes", version->memory->size()}, {"result", "data OK"}});
-                   }
-                 });
+    if (version->gpu && std::find(gpus.begin(), gpus.end(), version->gpu) == gpus.end()) {
+      gpus.push_back(version->gpu);
+      gpus_.add(version->gpu);
+    }
   }
+  report_placement(gpus, devices_.names());
+}
+
+void server::on_gpu_lost(const memory::gpu& which, const std::string& why) {
+  emit(event_id::gpu_lost, {{"gpu", which.info().label()}, {"why", why}});
+  auto revoked = std::make_shared<std::vector<std::pair<std::weak_ptr<session>, std::vector<std::uint64_t>>>>();
+  for (const auto& s : acceptor_.sessions()) {
+    revoked->emplace_back(s, s->revoke(which));
+  }
+  publisher_.withdraw(which, why);
+  // After what withdraw() has the closers do, so that clients are told when the keys are dead.
+  closers_.run([] {},
+               [revoked, why](const std::exception_ptr&) {
+                 for (const auto& [weak, leases] : *revoked) {
+                   if (const auto s = weak.lock()) {
+                     s->tell_revoked(leases, why);
+                   }
+                 }
+               });
 }
 
 }  // namespace gpurdma::daemon

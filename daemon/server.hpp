@@ -2,74 +2,82 @@
 
 // The composition root: starts, serves, and stops in order.
 
-#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <map>
+#include <filesystem>
 #include <memory>
+#include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
-#include <vector>
 
+#include "daemon/acceptor.hpp"
 #include "daemon/buffer_pool.hpp"
 #include "daemon/config.hpp"
+#include "daemon/control.hpp"
+#include "daemon/control_socket.hpp"
+#include "daemon/device_set.hpp"
 #include "daemon/gpu_watch.hpp"
+#include "daemon/publisher.hpp"
 #include "daemon/registration_cache.hpp"
+#include "daemon/reloader.hpp"
+#include "daemon/self_check.hpp"
 #include "daemon/session.hpp"
 #include "rdma/cm_event_channel.hpp"
-#include "rdma/device.hpp"
-#include "rdma/listener.hpp"
 #include "rdma/workers.hpp"
 
 namespace gpurdma::daemon {
 
-using device_list = std::unique_ptr<ibv_context*, void (*)(ibv_context**)>;
-
 class server {
  public:
-  /// Opens the devices and binds the addresses. Throws std::system_error.
-  server(boost::asio::io_context& io, config settings);
+  enum class outcome {
+    stopped,      ///< by a signal
+    never_ready,  ///< it could not start
+    device_lost,  ///< the last RDMA device is gone
+  };
+
+  /// Opens the devices and binds the addresses and the control socket. `file` is where `settings` were read from, and
+  /// where a reload reads them again. Throws std::system_error.
+  server(boost::asio::io_context& io, config settings, std::filesystem::path file);
   server(const server&) = delete;
   server& operator=(const server&) = delete;
   /// After io.run() returned.
   ~server();
 
-  /// Loads and registers, then listens. The reactor runs until a signal or a failure to start has ended everything.
+  /// Loads and registers, then listens. The reactor runs until a signal or a failure has ended everything.
   void start();
 
   /// As the first signal does. On the reactor.
   void stop();
 
-  /// Whether it never became ready.
-  [[nodiscard]] bool failed() const noexcept { return failed_; }
+  [[nodiscard]] outcome result() const noexcept { return outcome_; }
 
  private:
   enum class phase { starting, serving, stopping, ending };
 
-  void add_devices();
-  void add_device(ibv_context& context);
   void load_buffers();
-  void report_progress();
-  void register_buffers();
   void become_ready();
   void fail_start(const std::string& why);
 
-  void on_signal();
+  void open_control_socket();
+  /// SIGHUP: also while another reload is under way, for the file may have changed after it was read.
+  void reload();
+  void start_reload(std::set<std::string> republish, reloader::done then);
+  void on_device_lost(const principal_domain_ptr& domain);
+
   void wait_for_signal();
+  void on_signal();
   void end_if_empty();
 
-  void on_request(rdma::cm_id id, const rdma::cm_event& event);
-  /// The session that `hello` asks for, new or known; the refusal where it may not have one.
-  [[nodiscard]] std::shared_ptr<session> admit(const protocol::hello& hello, const std::string& peer,
-                                               protocol::refusal& refused);
-  [[nodiscard]] protocol::welcome greeting(const session& s) const;
-  void verify_buffers();
+  [[nodiscard]] std::string phase_name() const;
+  /// Tells the service manager, soon and not too often.
+  void note_change();
+  void tell_status() const;
+  /// While buffers are made, says how far, and asks the service manager for more time where it gets on.
+  void report_progress();
   void watch_gpus();
-  void note_gpu_error(const buffer_version& of, const std::exception_ptr& error);
   void on_gpu_lost(const memory::gpu& which, const std::string& why);
 
   boost::asio::io_context& io_;
@@ -80,25 +88,28 @@ class server {
   std::stop_source give_up_loading_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_deadline_;
+  boost::asio::steady_timer status_timer_;
   boost::asio::steady_timer progress_timer_;
-  std::uint64_t incarnation_;
 
   rdma::cm_event_channel channel_;
-  device_list contexts_;  ///< librdmacm closes none of them meanwhile
-  std::map<ibv_context*, std::unique_ptr<rdma::device>> devices_;
-  std::map<ibv_context*, principal_domain_ptr> anonymous_domains_;
+  device_set devices_;
   buffer_pool pool_;
   registration_cache registrations_;
   serving serving_;
   gpu_watch gpus_;
-  std::vector<std::unique_ptr<rdma::listener>> listeners_;
-  std::map<protocol::session_token, std::shared_ptr<session>> sessions_;
+  acceptor acceptor_;
+  publisher publisher_;
+  reloader reloader_;
+  control control_;
+  std::optional<control_socket> control_socket_;
+  std::optional<self_check> self_check_;
 
   phase phase_ = phase::starting;
-  bool failed_ = false;
-  std::map<std::string, std::shared_ptr<std::atomic<std::uint64_t>>> loading_;  ///< bytes done of each buffer
-  std::size_t steps_left_ = 0;                                                  ///< of loading or registering
-  std::uint64_t last_client_ = 0;
+  outcome outcome_ = outcome::stopped;
+  std::uint64_t progress_ = 0;  ///< at the last report
+  std::size_t steps_left_ = 0;  ///< buffers that are not yet in service at the start
+  bool reload_again_ = false;
+  bool status_is_due_ = false;
 };
 
 }  // namespace gpurdma::daemon

@@ -8,11 +8,6 @@
 #include "rdma/error.hpp"
 
 namespace gpurdma::daemon {
-namespace {
-
-std::uint32_t milliseconds(std::chrono::milliseconds duration) { return static_cast<std::uint32_t>(duration.count()); }
-
-}  // namespace
 
 session::session(serving& with, std::uint64_t number, protocol::session_token token, principal_id principal,
                  std::string peer, ended on_end)
@@ -54,6 +49,11 @@ void session::open(const principal_domain_ptr& domain, const protocol::open& req
     return;
   }
   const auto version = with_.pool.find(request.name);
+  if (!version && with_.pool.is_awaited(request.name)) {
+    refuse(protocol::errc::buffer_unavailable, "buffer '" + request.name + "' is being replaced; try again later",
+           then);
+    return;
+  }
   if (!version) {
     if (const auto why = with_.pool.why_withdrawn(request.name); !why.empty()) {
       refuse(protocol::errc::buffer_unavailable, "buffer '" + request.name + "' is out of service: " + why, then);
@@ -105,20 +105,27 @@ void session::on_registered(const protocol::open& request, registration_ptr made
   leave_if_done();
 }
 
+lease::clock::time_point session::end_of_lease(const buffer_version& of) const {
+  const auto usual = lease::clock::now() + with_.settings.lease_duration;
+  const auto* const retired = with_.pool.retired(of);
+  return retired == nullptr ? usual : std::min(usual, retired->until);
+}
+
 void session::grant(const protocol::open& request, registration_ptr r, const answer& then) {
   const auto& version = r->version();
+  const auto expires = end_of_lease(version);
   lease given{.id = ++with_.last_lease,
               .registration = std::move(r),
               .offset = request.offset,
               .length = request.length,
-              .expires = lease::clock::now() + with_.settings.lease_duration};
+              .expires = expires};
   const protocol::lease told{.id = given.id,
                              .address = given.registration->address() + given.offset,
                              .length = given.length,
                              .buffer_size = version.memory->size(),
                              .version = version.version,
                              .rkey = given.registration->rkey(),
-                             .duration_ms = milliseconds(with_.settings.lease_duration),
+                             .duration_ms = milliseconds_until(expires),
                              .block_size = memory::checksum_block_size,
                              .staged = given.registration->staged(),
                              .content = version.digest};
@@ -129,6 +136,8 @@ void session::grant(const protocol::open& request, registration_ptr r, const ans
                                  {"offset", given.offset},
                                  {"length", given.length}});
   ++leases_granted_;
+  ++with_.leases;
+  with_.changed();
   leases_.emplace(given.id, std::move(given));
   if (leases_.size() == 1) {
     update_access();
@@ -158,9 +167,16 @@ void session::renew(const protocol::renew& request, const answer& then) {
     refuse(protocol::errc::unknown_lease, "no lease " + std::to_string(request.lease_id), then);
     return;
   }
-  found->second.expires = lease::clock::now() + with_.settings.lease_duration;
+  const auto expires = end_of_lease(found->second.registration->version());
+  const auto left = milliseconds_until(expires);
+  if (left == 0) {
+    refuse(protocol::errc::version_replaced, "the version of the buffer was replaced, and the grace time is over",
+           then);
+    return;
+  }
+  found->second.expires = expires;
   arm_expiry();
-  then(protocol::renewed{request.lease_id, milliseconds(with_.settings.lease_duration)});
+  then(protocol::renewed{request.lease_id, left});
 }
 
 void session::release(const protocol::release& request, answer then) {
@@ -200,33 +216,13 @@ void session::end_lease(std::map<std::uint64_t, lease>::iterator which, std::str
                                {"why", why}});
   auto key = std::move(which->second.registration);
   leases_.erase(which);
+  --with_.leases;
+  with_.changed();
   if (leases_.empty()) {
     // With a key that others share, this is what ends the client's reading.
     update_access();
   }
   with_.registrations.release(std::move(key), std::move(then));
-}
-
-std::vector<std::uint64_t> session::revoke(const memory::gpu& gpu) {
-  std::vector<std::uint64_t> revoked;
-  for (auto next = leases_.begin(); next != leases_.end();) {
-    const auto current = next++;
-    if (current->second.registration->version().gpu.get() == &gpu) {
-      revoked.push_back(current->first);
-      end_lease(current, "revoked", [] {});
-    }
-  }
-  arm_expiry();
-  return revoked;
-}
-
-void session::tell_revoked(const std::vector<std::uint64_t>& leases, const std::string& why) {
-  for (const auto id : leases) {
-    tell({.kind = protocol::notice_kind::lease_revoked,
-          .code = protocol::errc::buffer_unavailable,
-          .lease_id = id,
-          .sentence = why});
-  }
 }
 
 void session::end_expired() {
@@ -235,13 +231,16 @@ void session::end_expired() {
     const auto current = next++;
     if (current->second.expires <= now) {
       const auto id = current->first;
+      const auto* const retired = with_.pool.retired(current->second.registration->version());
+      const bool grace_over = retired != nullptr && retired->until <= now;
       // Told once the key is dead, as a release is answered.
-      end_lease(current, "expired", [weak = weak_from_this(), id] {
+      end_lease(current, grace_over ? "grace over" : "expired", [weak = weak_from_this(), id, grace_over] {
         if (const auto self = weak.lock()) {
           self->tell({.kind = protocol::notice_kind::lease_revoked,
-                      .code = protocol::errc::lease_expired,
+                      .code = grace_over ? protocol::errc::version_replaced : protocol::errc::lease_expired,
                       .lease_id = id,
-                      .sentence = "the lease was not renewed in time"});
+                      .sentence = grace_over ? "the version of the buffer was replaced, and the grace time is over"
+                                             : "the lease was not renewed in time"});
         }
       });
     }

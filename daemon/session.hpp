@@ -30,8 +30,29 @@ struct serving {
   const config& settings;
   const buffer_pool& pool;
   registration_cache& registrations;
+  std::function<void()> changed;  ///< called when clients or leases come and go
   bool shutting_down = false;
   std::uint64_t last_lease = 0;
+  std::size_t leases = 0;  ///< of all sessions
+};
+
+/// What an operator sees of a client.
+struct client_view {
+  struct held {
+    std::uint64_t id = 0;
+    std::string buffer;
+    std::uint64_t version = 0;
+    std::uint64_t bytes = 0;
+    std::chrono::milliseconds left{};
+  };
+  std::uint64_t number = 0;
+  std::string peer;
+  std::size_t connections = 0;
+  std::vector<std::uint32_t> queue_pairs;
+  std::vector<held> leases;
+  std::uint64_t leases_granted = 0;
+  std::uint64_t bytes_read = 0;  ///< as the client counts them
+  std::chrono::milliseconds connected{};
 };
 
 class client_connection;
@@ -63,6 +84,15 @@ class session : public std::enable_shared_from_this<session> {
   void tell_revoked(const std::vector<std::uint64_t>& leases, const std::string& why);
   /// Cuts the client off.
   void drop(std::error_code why);
+  /// The same at an operator's wish: the client is told first.
+  void expel();
+  /// Tells the client of each lease of the version, none of which lasts longer than `what.until` from now on.
+  void on_retired(const retired_version& what);
+
+  /// Closes the connections over `device`, which is gone.
+  void on_device_lost(const rdma::device& device);
+
+  [[nodiscard]] client_view view() const;
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
@@ -86,6 +116,8 @@ class session : public std::enable_shared_from_this<session> {
   void end_lease(std::map<std::uint64_t, lease>::iterator which, std::string_view why, std::function<void()> then);
   void end_expired();
   void arm_expiry();
+  /// The time at which a lease that is granted or renewed now ends, at the latest.
+  [[nodiscard]] lease::clock::time_point end_of_lease(const buffer_version& of) const;
   void update_access();
   /// Closes the connections of a client that was asked to leave and holds nothing more.
   void leave_if_done();

@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/asio/post.hpp>
 #include <cassert>
+#include <cerrno>
 #include <span>
 #include <string>
 #include <utility>
@@ -106,7 +107,13 @@ void completion_queues::on_readable() {
   // What is left makes the channel readable again, after others had their turn.
   constexpr std::size_t most = 16;
   const auto budget = std::min(most, queues_.size());
-  for (std::size_t i = 0; i < budget && ibv_get_cq_event(channel_.get(), &raw, &context) == 0; ++i) {
+  for (std::size_t i = 0; i < budget; ++i) {
+    if (ibv_get_cq_event(channel_.get(), &raw, &context) != 0) {
+      if (errno == EIO) {
+        watch_->stop();  // the device is gone: its channel would be readable for ever
+      }
+      return;
+    }
     auto& q = *static_cast<shared_queue*>(context);
     // Acknowledging takes a lock, so it is done in batches; and the rest before the queue is destroyed.
     constexpr unsigned batch = 64;

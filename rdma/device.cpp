@@ -1,6 +1,7 @@
 #include "rdma/device.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "rdma/error.hpp"
@@ -75,6 +76,10 @@ void device::drain_async_events() {
     // Acknowledged before it is told: destroying the queue pair or queue of an event waits for that.
     ibv_ack_async_event(&event);
     on_async_event_(event);
+  }
+  if (errno == EIO) {
+    // The device is gone: its descriptor would be readable for ever.
+    async_watch_->stop();
   }
 }
 

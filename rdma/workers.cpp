@@ -19,6 +19,7 @@ void workers::run(job work, completion done) {
                       } catch (...) {
                         error = std::current_exception();
                       }
+                      ++jobs_ended_;
                       work = {};  // what the job holds goes here, not on the reactor
                       // Of the exception nothing stays here: the reactor alone has it from now on, and ends it.
                       boost::asio::post(reactor_, [done = std::move(done), error = std::move(error)] { done(error); });

@@ -6,6 +6,7 @@ build=$1
 folder=$(mktemp -d)
 log=$folder/server.log
 read_buffer=$build/client/gpurdma-read
+ctl() { "$build/daemon/ctl/gpurdma-ctl" --socket "$folder/control.sock" "$@"; }
 step() { printf '\n== %s\n' "$*"; }
 fail() { echo "demo: $*" && exit 1; }
 
@@ -38,6 +39,7 @@ head -c 256M /dev/urandom >"$folder/weights.bin"
 cat >"$folder/server.yaml" <<END
 listen: ["$LAB_SELF:7471"]
 security: { open: true }
+control: { socket: $folder/control.sock }
 buffers:
   - { name: demo, memory: host, size: 4KiB, fill: "R" }
   - { name: weights, memory: host, source: $folder/weights.bin }
@@ -77,11 +79,9 @@ done
 sort "$folder"/out* | uniq -c
 cat "$folder"/part{0..15} | cmp - <(head -c 64M "$folder/weights.bin") || fail "a part differs"
 
-step "The server checks its own memory (SIGUSR1)"
-kill -USR1 "$server"
-await 'buffer_verified.*demo'
-await 'buffer_verified.*weights'
-grep buffer_verified "$log"
+step "gpurdma-ctl verify: the server checks its own memory"
+ctl verify
+ctl status
 
 step "The server stops (SIGTERM)"
 kill -TERM "$server"

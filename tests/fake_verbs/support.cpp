@@ -76,7 +76,7 @@ running_server::running_server(fake_verbs::world& fake, daemon::config settings)
   daemon::set_log_level(settings.log);
   fake.act_as(fake_verbs::host::server);
   try {
-    daemon_ = std::make_unique<daemon::server>(io_, std::move(settings));
+    daemon_ = std::make_unique<daemon::server>(io_, std::move(settings), "unused.yaml");
   } catch (const std::exception& e) {
     thrown_ = e.what();
     ended_ = true;

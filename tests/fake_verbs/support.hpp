@@ -45,7 +45,9 @@ class running_server {
 
   /// What its constructor threw; empty if nothing.
   [[nodiscard]] const std::string& thrown() const noexcept { return thrown_; }
-  [[nodiscard]] bool failed() const noexcept { return !daemon_ || daemon_->failed(); }
+  [[nodiscard]] bool failed() const noexcept {
+    return !daemon_ || daemon_->result() != daemon::server::outcome::stopped;
+  }
   [[nodiscard]] bool running() const noexcept { return daemon_ && !ended_; }
 
   /// Returns when it has ended. A signal would interrupt readers as well.

@@ -5,6 +5,7 @@
 #   resources   the kernel's counts, kept fresh     signal  name of a signal: sent to the server, then removed
 #   status      the server's exit status            done    b has ended: so do we
 set -u
+head -c 32M /dev/zero | tr '\0' a >"$LAB_SHARED/changing"
 "$1" --config "$2" 2>"$LAB_SHARED/server.log" &
 server=$!
 until grep -q server_ready "$LAB_SHARED/server.log"; do

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "tests/integration/support/peer.hpp"
 #include "tests/integration/support/process.hpp"
@@ -13,6 +17,12 @@ namespace gpurdma::test {
 namespace {
 
 using testing::HasSubstr;
+
+bool holds_only(const std::filesystem::path& file, std::size_t size, char letter) {
+  std::ifstream in{file, std::ios::binary};
+  const std::string content{std::istreambuf_iterator<char>{in}, {}};
+  return content == std::string(size, letter);
+}
 
 TEST(TwoHosts, ReadsOverTheWire) {
   const auto read = read_buffer(peer_address() + "/demo");
@@ -58,6 +68,28 @@ TEST(TwoHosts, ADroppedClientReadsNothingMoreNotEvenInMidRead) {
   EXPECT_NE(status, IBV_WC_SUCCESS);
   EXPECT_TRUE(server.wait_for("nothing was heard from the peer for too long", before));
   EXPECT_EQ(read_buffer(peer_address() + "/demo").status, 0);
+}
+
+TEST(TwoHosts, AReloadInMidReadMixesNothing) {
+  const remote_server server;
+  scratch_folder folder;
+  constexpr std::size_t size = 32U << 20U;
+  for (char letter = 'b'; letter < 'e'; ++letter) {
+    const auto before = server.log().size();
+    const auto old = folder.path() / "old";
+    std::ofstream{shared("next")} << std::string(size, letter);
+    process reader{{reader_program(), peer_address() + "/changing", "--depth", "2", "-o", old.string()}};
+    ASSERT_TRUE(server.wait_for("lease_granted", before));
+    std::filesystem::rename(shared("next"), shared("changing"));
+    server.signal("HUP");
+    ASSERT_TRUE(server.wait_for("reload_finished", before));
+    EXPECT_EQ(reader.wait(), 0) << reader.err();
+    EXPECT_TRUE(holds_only(old, size, static_cast<char>(letter - 1)));
+    const auto now = folder.path() / "now";
+    EXPECT_EQ(read_buffer(peer_address() + "/changing", {"-o", now.string()}).status, 0);
+    EXPECT_TRUE(holds_only(now, size, letter));
+    EXPECT_TRUE(server.wait_for("version_freed", before));
+  }
 }
 
 // The last, for it ends the server.

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 extern char** environ;  // NOLINT
@@ -164,20 +165,30 @@ std::string server_program() { return GPURDMA_SERVER_PROGRAM; }
 std::string server_with_fake_gpu_program() { return GPURDMA_SERVER_WITH_FAKE_GPU_PROGRAM; }
 std::string reader_program() { return GPURDMA_READ_PROGRAM; }
 std::string plain_reader_program() { return GPURDMA_PLAIN_READER_PROGRAM; }
+std::string ctl_program() { return GPURDMA_CTL_PROGRAM; }
 std::string self_address() { return variable("LAB_SELF", "127.0.0.1"); }
 
 server_process::server_process(const std::string& settings, std::chrono::milliseconds limit,
                                const std::string& program) {
+  rewrite(settings);
+  program_.emplace(std::vector<std::string>{program, "--config", (folder_.path() / "server.yaml").string()});
+  EXPECT_TRUE(program_->wait_for("server_ready", limit)) << program_->err();
+}
+
+void server_process::rewrite(const std::string& settings) const {
   auto text = settings;
-  for (const auto* const line : {"listen: [\"0.0.0.0:7471\"]\n", "security: { open: true }\n"}) {
-    const std::string key = std::string{line}.substr(0, std::string{line}.find(':') + 1);
-    if (settings.find(key) == std::string::npos) {
+  for (const auto& line : {std::string{"listen: [\"0.0.0.0:7471\"]\n"}, std::string{"security: { open: true }\n"},
+                           "control: { socket: " + control_socket() + " }\n"}) {
+    if (settings.find(line.substr(0, line.find(':') + 1)) == std::string::npos) {
       text += line;
     }
   }
-  const auto file = folder_.write("server.yaml", text);
-  program_.emplace(std::vector<std::string>{program, "--config", file.string()});
-  EXPECT_TRUE(program_->wait_for("server_ready", limit)) << program_->err();
+  std::ignore = folder_.write("server.yaml", text);
+}
+
+finished server_process::ctl(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), {ctl_program(), "--socket", control_socket()});
+  return run(arguments);
 }
 
 std::optional<int> server_process::stop() {

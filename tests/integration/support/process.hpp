@@ -89,13 +89,21 @@ class scratch_folder {
 [[nodiscard]] std::string server_with_fake_gpu_program();
 [[nodiscard]] std::string reader_program();
 [[nodiscard]] std::string plain_reader_program();
+[[nodiscard]] std::string ctl_program();
 [[nodiscard]] std::string self_address();
+
+/// What a command that ran to its end left.
+struct finished {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
 
 /// A running gpurdma-server.
 class server_process {
  public:
-  /// `settings` is the YAML but for listen and security, which are given where it does not name them. Expects that
-  /// the server becomes ready.
+  /// `settings` is the YAML but for listen, security and control, which are given where it does not name them. Expects
+  /// that the server becomes ready.
   explicit server_process(const std::string& settings, std::chrono::milliseconds limit = patience,
                           const std::string& program = server_program());
 
@@ -103,17 +111,18 @@ class server_process {
   /// SIGTERM; the exit status, or nothing if it does not end.
   [[nodiscard]] std::optional<int> stop();
 
+  /// Gives its file other settings, which a reload brings into force.
+  void rewrite(const std::string& settings) const;
+  [[nodiscard]] std::string control_socket() const { return (folder_.path() / "control.sock").string(); }
+  /// Runs gpurdma-ctl on it.
+  [[nodiscard]] finished ctl(std::vector<std::string> arguments) const;
+
  private:
   scratch_folder folder_;
   std::optional<process> program_;
 };
 
 /// Runs a command to its end.
-struct finished {
-  int status = -1;
-  std::string out;
-  std::string err;
-};
 [[nodiscard]] finished run(const std::vector<std::string>& command);
 [[nodiscard]] finished read_buffer(const std::string& target, std::vector<std::string> options = {});
 

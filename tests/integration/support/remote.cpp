@@ -17,8 +17,6 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-std::filesystem::path shared(const std::string& name) { return std::filesystem::path{variable("LAB_SHARED")} / name; }
-
 std::string content(const std::filesystem::path& file) {
   std::ostringstream text;
   text << std::ifstream{file}.rdbuf();
@@ -26,6 +24,8 @@ std::string content(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+std::filesystem::path shared(const std::string& name) { return std::filesystem::path{variable("LAB_SHARED")} / name; }
 
 std::string peer_address() { return variable("LAB_PEER"); }
 std::string peer_address6() { return variable("LAB_PEER6"); }

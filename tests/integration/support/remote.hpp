@@ -3,6 +3,7 @@
 // The server on the other host, as host_a.sh runs it.
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,8 @@ namespace gpurdma::test {
 
 [[nodiscard]] std::string peer_address();
 [[nodiscard]] std::string peer_address6();
+/// A file in the folder that both hosts see.
+[[nodiscard]] std::filesystem::path shared(const std::string& name);
 
 class remote_server {
  public:

@@ -97,6 +97,43 @@ TEST(buffer_pool, serves_the_version_published_last_and_leaves_the_old_one_to_it
   EXPECT_EQ(pool.all().size(), 1U);
 }
 
+TEST(buffer_pool, numbers_versions_without_ever_using_a_number_twice) {
+  buffer_pool pool;
+  EXPECT_EQ(pool.next_version("a"), 1U);
+  pool.publish(version_of("a", 1));
+  EXPECT_EQ(pool.next_version("a"), 2U);
+  EXPECT_EQ(pool.next_version("b"), 1U);
+  pool.retire({.version = pool.find("a"), .until = {}, .replaced = false});
+  EXPECT_EQ(pool.next_version("a"), 2U) << "although nothing has this name now";
+}
+
+TEST(buffer_pool, keeps_a_retired_version_until_it_is_forgotten) {
+  auto pool = pool_of({"a"});
+  const auto old = pool.find("a");
+  pool.publish(version_of("a", 2));
+  EXPECT_EQ(pool.retired(*old), nullptr);
+  const retired_version::clock::time_point until{std::chrono::seconds{5}};
+  pool.retire({.version = old, .until = until, .replaced = true});
+  EXPECT_EQ(pool.find("a")->version, 2U);
+  ASSERT_NE(pool.retired(*old), nullptr);
+  EXPECT_EQ(pool.retired(*old)->until, until);
+  EXPECT_EQ(pool.retired(*pool.find("a")), nullptr);
+  EXPECT_FALSE(pool.is_awaited("a")) << "a version is there";
+  EXPECT_EQ(pool.forget(*old), old);
+  EXPECT_EQ(pool.forget(*old), nullptr);
+  EXPECT_THAT(pool.all_retired(), IsEmpty());
+}
+
+TEST(buffer_pool, serves_nothing_between_a_version_that_goes_first_and_the_next) {
+  auto pool = pool_of({"a", "b"});
+  pool.retire({.version = pool.find("a"), .until = {}, .replaced = true});
+  pool.retire({.version = pool.find("b"), .until = {}, .replaced = false});
+  EXPECT_FALSE(pool.find("a"));
+  EXPECT_TRUE(pool.is_awaited("a"));
+  EXPECT_FALSE(pool.is_awaited("b")) << "it was removed";
+  EXPECT_FALSE(pool.is_awaited("c"));
+}
+
 TEST(buffer_pool, lists_pages_in_the_order_of_bytes) {
   const auto pool = pool_of({"b", "B", "a.1", "a", "10", "9", "a_1"});
   EXPECT_THAT(names_of(pool.all()), ElementsAre("10", "9", "B", "a", "a.1", "a_1", "b"));

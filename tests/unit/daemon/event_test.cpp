@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/event_limit.hpp"
+
 namespace gpurdma::daemon {
 namespace {
 
@@ -43,12 +45,21 @@ TEST_F(event, has_its_own_stable_name) {
   const std::pair<event_id, std::string_view> names[] = {
       {event_id::server_starting, "server_starting"},
       {event_id::buffer_loaded, "buffer_loaded"},
+      {event_id::buffer_registered, "buffer_registered"},
+      {event_id::buffer_staged, "buffer_staged"},
       {event_id::buffer_verified, "buffer_verified"},
       {event_id::buffer_damaged, "buffer_damaged"},
+      {event_id::buffer_failed, "buffer_failed"},
+      {event_id::version_retired, "version_retired"},
+      {event_id::version_freed, "version_freed"},
       {event_id::server_ready, "server_ready"},
       {event_id::server_stopping, "server_stopping"},
       {event_id::server_stopped, "server_stopped"},
       {event_id::start_failed, "start_failed"},
+      {event_id::reload_started, "reload_started"},
+      {event_id::reload_finished, "reload_finished"},
+      {event_id::reload_failed, "reload_failed"},
+      {event_id::restart_needed, "restart_needed"},
       {event_id::client_connected, "client_connected"},
       {event_id::client_refused, "client_refused"},
       {event_id::client_left, "client_left"},
@@ -59,10 +70,28 @@ TEST_F(event, has_its_own_stable_name) {
       {event_id::request_refused, "request_refused"},
       {event_id::work_requests_lost, "work_requests_lost"},
       {event_id::device_event, "device_event"},
+      {event_id::device_added, "device_added"},
+      {event_id::device_lost, "device_lost"},
+      {event_id::gpu_placed, "gpu_placed"},
+      {event_id::gpu_is_far, "gpu_is_far"},
+      {event_id::gpu_lost, "gpu_lost"},
+      {event_id::control_command, "control_command"},
+      {event_id::control_refused, "control_refused"},
+      {event_id::self_check_failed, "self_check_failed"},
   };
   for (const auto& [id, name] : names) {
     EXPECT_EQ(name_of(id), name);
   }
+}
+
+TEST_F(event, of_one_peer_is_written_so_often_and_then_counted) {
+  const auto refused = [](const char* peer) { return logged(event_id::client_refused, {{"peer", peer}}); };
+  for (std::uint32_t i = 0; i < event_limit::burst; ++i) {
+    EXPECT_THAT(refused(i % 2 == 0 ? "192.0.2.77:1" : "192.0.2.77:2"), EndsWith(i % 2 == 0 ? ":1\n" : ":2\n"));
+  }
+  EXPECT_EQ(refused("192.0.2.77:3"), "");
+  EXPECT_NE(refused("192.0.2.78:3"), "") << "another peer has an allowance of its own";
+  EXPECT_NE(logged(event_id::client_connected, {{"peer", "192.0.2.77:3"}}), "") << "this is no error";
 }
 
 TEST_F(event, is_written_from_its_level_on) {

@@ -1,0 +1,32 @@
+#pragma once
+
+// Compares buffers with the checksums taken when they were loaded.
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "daemon/buffer_pool.hpp"
+#include "rdma/workers.hpp"
+
+namespace gpurdma::daemon {
+
+struct verification {
+  std::string buffer;
+  std::uint64_t version = 0;
+  std::uint64_t bytes = 0;
+  memory::gpu_ptr gpu;       ///< that has the memory; null for host memory
+  std::exception_ptr error;  ///< why it could not be checked; else null
+  std::string why;           ///< what is wrong, or why it could not be checked; empty where the data is right
+};
+
+/// Reads all memory of `versions` on `loaders`, and logs each result. `then` is told from the reactor, in any order;
+/// not at all once `stop` is requested.
+void verify(rdma::workers& loaders, std::vector<buffer_version_ptr> versions, const std::stop_token& stop,
+            std::function<void(const std::vector<verification>&)> then);
+
+}  // namespace gpurdma::daemon
