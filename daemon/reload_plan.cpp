@@ -52,9 +52,10 @@ reload_plan plan_reload(const config& current, const served_buffers& served, con
       plan.replaced.push_back(b);
     }
   }
-  for (const auto& [name, buffer] : served) {
-    if (std::none_of(wanted.buffers.begin(), wanted.buffers.end(), [&](const auto& b) { return b.name == name; })) {
-      plan.removed.push_back(name);
+  for (const auto& now : served) {
+    const auto same_name = [&](const auto& b) { return b.name == now.first; };
+    if (std::none_of(wanted.buffers.begin(), wanted.buffers.end(), same_name)) {
+      plan.removed.push_back(now.first);
     }
   }
   if (addresses_of(current) != addresses_of(wanted)) {

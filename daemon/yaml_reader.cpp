@@ -21,7 +21,7 @@ std::string joined(const std::vector<std::string_view>& words) {
   return all;
 }
 
-std::string quoted(std::string_view text) { return "'" + std::string{text} + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + std::string{text} + "'"; }
 
 std::string seconds(std::chrono::milliseconds duration) {
   return duration.count() % 1000 == 0 ? std::to_string(duration.count() / 1000) + "s"
@@ -95,9 +95,9 @@ void yaml_reader::map(const YAML::Node& node, std::string_view what, const std::
     const auto name = pair.first.IsScalar() ? pair.first.Scalar() : std::string{};
     const auto known = std::find_if(keys.begin(), keys.end(), [&](const key& k) { return k.name == name; });
     if (known == keys.end()) {
-      problem(pair.first, "unknown key " + quoted(name) + " in " + std::string{what} + "; known are: " + joined(names));
+      problem(pair.first, "unknown key " + in_quotes(name) + " in " + std::string{what} + "; known are: " + joined(names));
     } else if (!seen.insert(name).second) {
-      problem(pair.first, "key " + quoted(name) + " stands twice in " + std::string{what} + "; remove one");
+      problem(pair.first, "key " + in_quotes(name) + " stands twice in " + std::string{what} + "; remove one");
     } else {
       known->read(pair.second);
     }
