@@ -121,7 +121,8 @@ TEST(Leases, ExpireUnlessRenewed) {
   server_process server{std::string{demo} + "lease: { duration: 4s }\n"};
   const auto p = connected();
   const auto lease = p->open("demo");
-  EXPECT_EQ(lease.duration_ms, 4000U);
+  EXPECT_LE(lease.duration_ms, 4000U);  // what was left of it when the answer was written
+  EXPECT_GT(lease.duration_ms, 3000U);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(p->receive(std::chrono::seconds{1}), std::nullopt);
     EXPECT_EQ(p->ask<protocol::renewed>(protocol::renew{lease.id}).lease_id, lease.id);
