@@ -102,6 +102,9 @@ std::shared_ptr<session> acceptor::admit(const protocol::hello& hello, const std
     if (found == sessions_.end()) {
       return refuse(protocol::errc::unknown_session, "the server knows no session with this token");
     }
+    if (found->second->leaving()) {
+      return refuse(protocol::errc::dropped_by_operator, "an operator dropped this client");
+    }
     if (found->second->connections() >= connections_per_session) {
       return refuse(protocol::errc::too_many_connections,
                     "a session may have " + std::to_string(connections_per_session) + " connections");

@@ -44,12 +44,19 @@ std::optional<std::size_t> find_bad_block(const buffer_version& of, const std::s
   return bad;
 }
 
+void buffer_pool::withdraw(const std::string& name, const std::string& why) {
+  buffers_.erase(name);
+  if (why.empty()) {
+    withdrawn_.erase(name);
+  } else {
+    withdrawn_.insert_or_assign(name, why);
+  }
+}
+
 void buffer_pool::withdraw(const memory::gpu& gpu, const std::string& why) {
-  for (auto next = buffers_.begin(); next != buffers_.end();) {
-    const auto current = next++;
-    if (current->second->gpu.get() == &gpu) {
-      withdrawn_.insert_or_assign(current->first, why);
-      buffers_.erase(current);
+  for (const auto& version : all()) {
+    if (version->gpu.get() == &gpu) {
+      withdraw(version->name, why);
     }
   }
 }
@@ -109,11 +116,6 @@ buffer_version_ptr buffer_pool::forget(const buffer_version& which) {
   auto last = std::move(found->version);
   retired_.erase(found);
   return last;
-}
-
-bool buffer_pool::is_awaited(std::string_view name) const {
-  return !buffers_.contains(name) && std::any_of(retired_.begin(), retired_.end(),
-                                                 [&](const auto& r) { return r.replaced && r.version->name == name; });
 }
 
 void buffer_pool::clear() {

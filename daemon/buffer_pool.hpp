@@ -71,19 +71,20 @@ class buffer_pool {
   [[nodiscard]] std::uint64_t next_version(const std::string& name) const;
 
   /// Keeps the memory of a version that is no longer lent, until forget(). Where it is still what find() gives, nothing
-  /// is served under its name until the next publish().
+  /// is served under its name until the next publish(): see withdraw().
   void retire(retired_version what);
   /// Null where the version is not retired. Valid until it is forgotten.
   [[nodiscard]] const retired_version* retired(const buffer_version& which) const;
   [[nodiscard]] const std::vector<retired_version>& all_retired() const noexcept { return retired_; }
   /// What may be the last reference to a retired version, whose memory is slow to give back.
   [[nodiscard]] buffer_version_ptr forget(const buffer_version& which);
-  /// Whether `name` is served by nothing at the moment, but a new version of it is on its way.
-  [[nodiscard]] bool is_awaited(std::string_view name) const;
 
-  /// Takes the buffers that `gpu` holds out of service: new leases are refused, saying `why`.
+  /// Nothing is lent under `name` until the next publish(), and who asks for it is told `why`. Where `why` is empty,
+  /// that there is no such buffer.
+  void withdraw(const std::string& name, const std::string& why);
+  /// The same of all buffers that `gpu` holds.
   void withdraw(const memory::gpu& gpu, const std::string& why);
-  /// Why the buffer is out of service; empty where it is not, or unknown.
+  /// Why a buffer of this name is out of service; empty where one is served, or there is none.
   [[nodiscard]] std::string why_withdrawn(std::string_view name) const;
 
   void clear();

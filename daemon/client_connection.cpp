@@ -18,7 +18,12 @@ client_connection::client_connection(serving& with, std::shared_ptr<session> of,
                      .silence_limit = with.settings.keepalive_timeout},
                     clock::now()},
       timer_{with.io},
-      connection_{with.io, with.closers, domain_->device, *domain_->domain, std::move(id), server_connection_settings(),
+      connection_{with.io,
+                  with.closers,
+                  domain_->device,
+                  *domain_->domain,
+                  std::move(id),
+                  server_connection_settings(with.settings.leases_per_client),
                   *this} {}
 
 std::error_code client_connection::accept(std::uint8_t reads_in, const protocol::welcome& greeting) {
@@ -30,6 +35,9 @@ std::error_code client_connection::accept(std::uint8_t reads_in, const protocol:
 }
 
 bool client_connection::tell(const protocol::notice& what) {
+  if (connection_.room() <= 2 * credits) {
+    return false;  // the rest is for answers: a client must not be dropped for the notices that it got
+  }
   bool told = false;
   for (auto& action : conversation_.notify(what)) {
     if (const auto* const t = std::get_if<protocol::server_conversation::transmit>(&action)) {

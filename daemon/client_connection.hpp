@@ -18,13 +18,13 @@ namespace gpurdma::daemon {
 inline constexpr std::uint16_t credits = 8;
 
 /// What a connection posts: twice the credits in RECVs, for a client sees an answer before this side sees that its
-/// SEND completed; SENDs for the answers, a ping and some notices.
-[[nodiscard]] constexpr rdma::connection_settings server_connection_settings() noexcept {
+/// SEND completed; SENDs for the answers. What waits for one is answers, a ping, and a notice of each lease.
+[[nodiscard]] constexpr rdma::connection_settings server_connection_settings(std::uint32_t most_leases) noexcept {
   return {.receives = 2 * credits,
           .receive_size = protocol::max_request_size,
           .sends = credits,
           .send_size = protocol::max_reply_size,
-          .queued_sends = 2 * credits,
+          .queued_sends = 2 * credits + most_leases,
           .reads = 0};
 }
 

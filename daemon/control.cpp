@@ -171,7 +171,11 @@ json::object control::drop(std::uint64_t client) const {
   return refused("there is no such client; see gpurdma-ctl clients");
 }
 
-void control::verify(const std::string& buffer, const answer& then) const {
+void control::verify(const std::string& buffer, const answer& then) {
+  if (verifying_) {
+    then(refused("a verify is under way; try again when it has ended"));
+    return;
+  }
   auto versions = with_.pool.all();
   if (!buffer.empty()) {
     std::erase_if(versions, [&](const auto& v) { return v->name != buffer; });
@@ -180,24 +184,26 @@ void control::verify(const std::string& buffer, const answer& then) const {
       return;
     }
   }
-  daemon::verify(with_.loaders, std::move(versions), with_.stop,
-                 [then, verified = with_.verified](const std::vector<verification>& results) {
-                   verified(results);
-                   json::array all;
-                   bool damaged = false;
-                   for (const auto& v : results) {
-                     auto& shown = all.emplace_back(json::object{{"buffer", v.buffer},
-                                                                 {"version", v.version},
-                                                                 {"bytes", v.bytes},
-                                                                 {"ok", v.why.empty()}})
-                                       .get_object();
-                     if (!v.why.empty()) {
-                       shown["error"] = v.why;
-                       damaged = true;
-                     }
-                   }
-                   then({{"result", damaged ? "damaged" : "done"}, {"buffers", std::move(all)}});
-                 });
+  verifying_ = true;
+  daemon::verify(
+      with_.loaders, with_.registrations, versions, with_.stop, [this, then](const std::vector<verification>& results) {
+        verifying_ = false;
+        with_.verified(results);
+        json::array all;
+        bool damaged = false;
+        for (const auto& v : results) {
+          auto& shown =
+              all
+                  .emplace_back(json::object{
+                      {"buffer", v.buffer}, {"version", v.version}, {"bytes", v.bytes}, {"ok", v.why.empty()}})
+                  .get_object();
+          if (!v.why.empty()) {
+            shown["error"] = v.why;
+            damaged = true;
+          }
+        }
+        then({{"result", damaged ? "damaged" : "done"}, {"buffers", std::move(all)}});
+      });
 }
 
 void control::reload(const std::string& republish, const answer& then) const {

@@ -28,6 +28,7 @@ class control {
     const device_set& devices;
     const reloader& reload;
     rdma::workers& loaders;
+    registration_cache& registrations;
     std::stop_token stop;
     std::function<void(std::set<std::string> republish, reloader::done then)> start_reload;
     std::function<std::string()> phase;  ///< starting, serving, stopping
@@ -45,10 +46,11 @@ class control {
   [[nodiscard]] boost::json::object buffers() const;
   [[nodiscard]] boost::json::object clients() const;
   [[nodiscard]] boost::json::object drop(std::uint64_t client) const;
-  void verify(const std::string& buffer, const answer& then) const;
+  void verify(const std::string& buffer, const answer& then);
   void reload(const std::string& republish, const answer& then) const;
 
   parts with_;
+  bool verifying_ = false;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 

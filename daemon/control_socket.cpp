@@ -147,12 +147,14 @@ struct control_socket::state : std::enable_shared_from_this<state> {
   handler on_request;
   stream_protocol::acceptor listening;
   std::set<std::shared_ptr<call>> calls;
+  boost::asio::steady_timer pause;
   bool accepting = false;
 
   state(boost::asio::io_context& in, std::filesystem::path at, handler h, int fd)
-      : io{in}, path{std::move(at)}, on_request{std::move(h)}, listening{in, stream_protocol{}, fd} {}
+      : io{in}, path{std::move(at)}, on_request{std::move(h)}, listening{in, stream_protocol{}, fd}, pause{in} {}
 
   void accept();
+  void accept_later();
   void end(const std::shared_ptr<call>& c) {
     calls.erase(c);
     accept();
@@ -194,11 +196,25 @@ class control_socket::call : public std::enable_shared_from_this<call> {
       return;
     }
     deadline_.cancel();  // what is asked for may take long
+    end_when_peer_goes();
     of_->on_request(request.get_object(),
                     [self = shared_from_this()](boost::json::object o) { self->answer(std::move(o)); });
   }
 
+  /// Nobody is waiting for the answer then. One that only ends its sending waits on.
+  void end_when_peer_goes() {
+    peer_.async_wait(stream_protocol::socket::wait_error,
+                     [self = shared_from_this()](const boost::system::error_code& error) {
+                       if (!error) {
+                         self->end();
+                       }
+                     });
+  }
+
   void answer(const boost::json::object& what) {
+    if (!peer_.is_open()) {
+      return;
+    }
     text_ = boost::json::serialize(what) + "\n";
     limit_time();
     boost::asio::async_write(
@@ -241,7 +257,10 @@ void control_socket::state::accept() {
         uid_t who = 0;
         if (error) {
           emit(event_id::control_refused, {{"why", error.message()}});
-        } else if (!may_call(peer.native_handle(), self->path, who)) {
+          self->accept_later();
+          return;
+        }
+        if (!may_call(peer.native_handle(), self->path, who)) {
           emit(event_id::control_refused, {{"uid", who}, {"why", "neither root, nor the server's user or group"}});
         } else {
           const auto made = std::make_shared<call>(self, std::move(peer));
@@ -250,6 +269,16 @@ void control_socket::state::accept() {
         }
         self->accept();
       });
+}
+
+void control_socket::state::accept_later() {
+  // Most likely no descriptor is free, which may last.
+  accepting = true;
+  pause.expires_after(std::chrono::seconds{1});
+  pause.async_wait([self = shared_from_this()](const boost::system::error_code&) {
+    self->accepting = false;
+    self->accept();
+  });
 }
 
 control_socket::control_socket(boost::asio::io_context& io, std::filesystem::path path, const std::string& group,
@@ -267,6 +296,7 @@ void control_socket::close() {
   }
   boost::system::error_code ignored;
   state_->listening.close(ignored);
+  state_->pause.cancel();
   ::unlink(path_.c_str());
   for (const auto& c : std::exchange(state_->calls, {})) {
     c->close();

@@ -67,7 +67,7 @@ struct field {
 void set_log_level(log_level level);
 
 /// Writes the event to the log (daemon/logging): "NAME: sentence field=value …". Nothing in a value can forge a line or
-/// a field. What a peer can cause at will is limited by its address, the field `peer`. Reactor thread only.
+/// a field. The errors that a peer can cause at will are limited by its address, the field `peer`. Reactor thread only.
 void emit(event_id id, std::initializer_list<field> fields);
 
 /// Forgets how much each peer has logged.

@@ -17,13 +17,15 @@ gpu_watch::gpu_watch(boost::asio::io_context& io, lost on_lost)
 
 gpu_watch::~gpu_watch() { worker_.join(); }
 
-void gpu_watch::add(const memory::gpu_ptr& gpu) {
-  if (std::find(gpus_.begin(), gpus_.end(), gpu) == gpus_.end()) {
-    gpus_.push_back(gpu);
-    if (gpus_.size() == 1) {
-      arm();
-    }
+bool gpu_watch::add(const memory::gpu_ptr& gpu) {
+  if (std::find(gpus_.begin(), gpus_.end(), gpu) != gpus_.end()) {
+    return false;
   }
+  gpus_.push_back(gpu);
+  if (gpus_.size() == 1) {
+    arm();
+  }
+  return true;
 }
 
 void gpu_watch::stop() {

@@ -25,8 +25,8 @@ class gpu_watch {
   /// Waits for the check that is under way.
   ~gpu_watch();
 
-  /// From now on; what `gpu` holds is needed until stop().
-  void add(const memory::gpu_ptr& gpu);
+  /// From now on; what `gpu` holds is needed until stop(). Whether it was not watched before.
+  bool add(const memory::gpu_ptr& gpu);
   /// For a GPU that was found out otherwise.
   void report(const memory::gpu& which, const std::string& why);
   void stop();

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/io_context.hpp>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -55,6 +56,16 @@ exit_status serve(gpurdma::daemon::config settings, const std::string& file) {
   }
 }
 
+/// Of a bad configuration: whether it would be good on a machine with the GPUs that it names. They may come.
+bool only_gpus_are_missing(const std::string& file) {
+  try {
+    static_cast<void>(gpurdma::daemon::load_config(file, gpurdma::daemon::missing_gpu::allowed));
+    return true;
+  } catch (const gpurdma::daemon::config_error&) {
+    return false;
+  }
+}
+
 int examine(const gpurdma::daemon::doctor::options& what, bool as_json) {
   namespace doctor = gpurdma::daemon::doctor;
   const auto found = doctor::examine(what);
@@ -94,11 +105,14 @@ int main(int argc, char** argv) {
     if (doctor) {
       return examine({.config = file, .config_required = config->count() != 0}, as_json);
     }
+    if (!check_only) {
+      std::signal(SIGHUP, SIG_IGN);  // until the server listens to it; it would end the process
+    }
     auto settings = gpurdma::daemon::load_config(file);
     return check_only ? done : serve(std::move(settings), file);
   } catch (const gpurdma::daemon::config_error& e) {
     std::fprintf(stderr, "%s\n", e.what());
-    return bad_configuration;
+    return !check_only && only_gpus_are_missing(file) ? no_device : bad_configuration;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "gpurdma-server: %s\n", e.what());
     return cannot_start;

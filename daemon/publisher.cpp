@@ -23,12 +23,22 @@ void publisher::publish(const buffer_config& wanted, done then) {
     return;
   }
   served_.erase(wanted.name);
-  retire(std::move(old), true, [this, wanted, then = std::move(then)] { load(wanted, then); });
+  with_.pool.withdraw(wanted.name, "it is being replaced; try again later");
+  retire(std::move(old), true, [this, wanted, then = std::move(then)] {
+    load(wanted, [this, name = wanted.name, then](const std::string& why) {
+      if (!why.empty()) {
+        with_.pool.withdraw(name, "its new version could not be made");
+      }
+      then(why);
+    });
+  });
 }
 
 void publisher::remove(const std::string& name) {
   served_.erase(name);
-  if (auto version = with_.pool.find(name)) {
+  auto version = with_.pool.find(name);
+  with_.pool.withdraw(name, {});
+  if (version) {
     retire(std::move(version), false, [] {});
   }
 }

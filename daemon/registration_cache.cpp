@@ -108,6 +108,7 @@ void registration_cache::acquire(const principal_domain_ptr& in, const buffer_ve
     then(cached.made, nullptr);
     return;
   }
+  cached.gpu = of->gpu;
   cached.waiting.push_back(std::move(then));
   if (cached.waiting.size() > 1) {
     return;  // it is being made
@@ -189,8 +190,7 @@ void registration_cache::abandon(const principal_domain& domain) {
 void registration_cache::abandon(const memory::gpu& gpu) {
   for (auto next = entries_.begin(); next != entries_.end();) {
     const auto current = next++;
-    // What is still being made goes with its last holder: nobody finds its buffer any more.
-    if (current->second.made && current->second.made->version().gpu.get() == &gpu) {
+    if (current->second.gpu.get() == &gpu) {
       current->second.retired = true;
       destroy_if_unused(current, [] {});
     }

@@ -90,6 +90,9 @@ class registration_cache {
   void abandon(const principal_domain& domain);
   /// Nobody acquires what `gpu` holds from now on: likewise.
   void abandon(const memory::gpu& gpu);
+  /// Until the matching let_go(), `of` counts as registered: retire() tells nobody that its memory may go.
+  void keep(const buffer_version_ptr& of) { ++existing_[of.get()]; }
+  void let_go(const buffer_version* of) { on_gone(of); }
   /// Gives up every cached registration, on the workers.
   void clear();
 
@@ -99,6 +102,7 @@ class registration_cache {
     std::vector<acquired> waiting;
     std::size_t holders = 0;  ///< that have yet to release
     bool retired = false;     ///< goes with its last holder
+    memory::gpu_ptr gpu;      ///< that has the version's memory; null for host memory
   };
   using key = std::pair<const principal_domain*, const buffer_version*>;
   void make(const principal_domain_ptr& in, const buffer_version_ptr& of, acquired then);
@@ -113,7 +117,7 @@ class registration_cache {
   isolation isolation_;
   std::stop_token stop_;
   std::map<key, entry> entries_;
-  std::map<const buffer_version*, std::size_t> existing_;  ///< registrations of each that exist or are being made
+  std::map<const buffer_version*, std::size_t> existing_;  ///< registrations, there or being made, and keep()
   std::map<const buffer_version*, done> retiring_;
 };
 

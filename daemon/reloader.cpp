@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "daemon/event.hpp"
-#include "daemon/service_notifier.hpp"
 
 namespace gpurdma::daemon {
 
@@ -24,7 +23,6 @@ reloader::reloader(rdma::workers& loaders, publisher& buffers, config& settings,
 
 void reloader::reload(std::set<std::string> republish, done then) {
   under_way_ = true;
-  service_notifier::reloading();
   emit(event_id::reload_started, {{"file", file_.string()}});
   auto j = std::make_shared<job>();
   j->republish = std::move(republish);
@@ -52,13 +50,16 @@ void reloader::on_read(const std::shared_ptr<job>& j, const std::exception_ptr& 
   }
   auto& plan = j->so_far.plan;
   plan = plan_reload(settings_, buffers_.served(), j->wanted, j->sources, j->republish);
+  // Also those that are out of service.
+  for (const auto& b : settings_.buffers) {
+    if (!j->sources.contains(b.name)) {
+      buffers_.remove(b.name);
+    }
+  }
   settings_ = in_force_after_reload(settings_, j->wanted);
   set_log_level(settings_.log);
   for (const auto& key : plan.needs_restart) {
     emit(event_id::restart_needed, {{"key", key}});
-  }
-  for (const auto& name : plan.removed) {
-    buffers_.remove(name);
   }
   j->to_publish = plan.replaced;
   j->to_publish.insert(j->to_publish.end(), plan.added.begin(), plan.added.end());
@@ -92,7 +93,6 @@ void reloader::finish(const std::shared_ptr<job>& j) {
          {{"why", r.why.empty() ? std::to_string(r.failed.size()) + " buffers could not be made or replaced" : r.why}});
   }
   under_way_ = false;
-  service_notifier::ready();
   j->then(r);
 }
 

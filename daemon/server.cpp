@@ -1,6 +1,5 @@
 #include "daemon/server.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -35,6 +34,8 @@ void note_gpu_errors(gpu_watch& gpus, const std::vector<verification>& results) 
       if (memory::is_gpu_lost(e.code())) {
         gpus.report(*r.gpu, e.what());
       }
+    } catch (const std::exception&) {
+      // It says nothing of the GPU, and was logged.
     }
   }
 }
@@ -82,6 +83,10 @@ server::server(boost::asio::io_context& io, config settings, std::filesystem::pa
                    for (const auto& s : acceptor_.sessions()) {
                      s->on_retired(what);
                    }
+                   if (reloader_.under_way()) {
+                     // With `replace: drain` the reload goes on when the grace is over, at the latest.
+                     service_notifier::extend_timeout(settings_.lease_grace + 60s);
+                   }
                    note_change();
                  }},
       reloader_{loaders_, publisher_, settings_, std::move(file)},
@@ -91,6 +96,7 @@ server::server(boost::asio::io_context& io, config settings, std::filesystem::pa
                 .devices = devices_,
                 .reload = reloader_,
                 .loaders = loaders_,
+                .registrations = registrations_,
                 .stop = give_up_loading_.get_token(),
                 .start_reload = [this](std::set<std::string> republish,
                                        reloader::done then) { start_reload(std::move(republish), std::move(then)); },
@@ -185,7 +191,11 @@ void server::reload() {
 }
 
 void server::start_reload(std::set<std::string> republish, reloader::done then) {
+  service_notifier::reloading();
   reloader_.reload(std::move(republish), [this, then = std::move(then)](const reloader::result& result) {
+    if (phase_ == phase::serving) {
+      service_notifier::ready();
+    }
     note_change();
     watch_gpus();
     then(result);
@@ -243,6 +253,7 @@ void server::stop() {
   give_up_loading_.request_stop();
   emit(event_id::server_stopping, {{"clients", acceptor_.clients()}});
   service_notifier::stopping();
+  service_notifier::extend_timeout(settings_.drain_timeout + 60s);
   if (outcome_ == outcome::stopped) {
     tell_status();
   }
@@ -272,6 +283,7 @@ void server::end_if_empty() {
   gpus_.stop();
   signals_.cancel();
   signals_.clear();  // should a worker be stuck, a further signal ends the process
+  std::signal(SIGHUP, SIG_IGN);
   if (control_socket_) {
     control_socket_->close();
   }
@@ -343,14 +355,13 @@ void server::report_progress() {
 }
 
 void server::watch_gpus() {
-  std::vector<memory::gpu_ptr> gpus;
+  std::vector<memory::gpu_ptr> added;
   for (const auto& version : pool_.all()) {
-    if (version->gpu && std::find(gpus.begin(), gpus.end(), version->gpu) == gpus.end()) {
-      gpus.push_back(version->gpu);
-      gpus_.add(version->gpu);
+    if (version->gpu && gpus_.add(version->gpu)) {
+      added.push_back(version->gpu);
     }
   }
-  report_placement(gpus, devices_.names());
+  report_placement(added, devices_.names());
 }
 
 void server::on_gpu_lost(const memory::gpu& which, const std::string& why) {

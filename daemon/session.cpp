@@ -43,23 +43,30 @@ void session::refuse(protocol::errc code, std::string sentence, const answer& th
   then(protocol::error{code, std::move(sentence)});
 }
 
+void session::refuse_leaving(const answer& then) const {
+  if (with_.shutting_down) {
+    refuse(protocol::errc::shutting_down, "the server is shutting down", then);
+  } else {
+    refuse(protocol::errc::dropped_by_operator, "an operator dropped this client", then);
+  }
+}
+
+void session::refuse_unserved(const std::string& name, const answer& then) const {
+  if (const auto why = with_.pool.why_withdrawn(name); !why.empty()) {
+    refuse(protocol::errc::buffer_unavailable, "buffer '" + name + "' is out of service: " + why, then);
+  } else {
+    refuse(protocol::errc::unknown_buffer, "there is no buffer '" + name + "'", then);
+  }
+}
+
 void session::open(const principal_domain_ptr& domain, const protocol::open& request, answer then) {
   if (with_.shutting_down || leaving_) {
-    refuse(protocol::errc::shutting_down, "the server is shutting down", then);
+    refuse_leaving(then);
     return;
   }
   const auto version = with_.pool.find(request.name);
-  if (!version && with_.pool.is_awaited(request.name)) {
-    refuse(protocol::errc::buffer_unavailable, "buffer '" + request.name + "' is being replaced; try again later",
-           then);
-    return;
-  }
   if (!version) {
-    if (const auto why = with_.pool.why_withdrawn(request.name); !why.empty()) {
-      refuse(protocol::errc::buffer_unavailable, "buffer '" + request.name + "' is out of service: " + why, then);
-    } else {
-      refuse(protocol::errc::unknown_buffer, "there is no buffer '" + request.name + "'", then);
-    }
+    refuse_unserved(request.name, then);
     return;
   }
   const std::uint64_t size = version->memory->size();
@@ -98,11 +105,19 @@ void session::on_registered(const protocol::open& request, registration_ptr made
     refuse(protocol::errc::out_of_resources, rdma::describe(error), then);
   } else if (leaving_ || connections_.empty()) {
     with_.registrations.release(std::move(made), [] {});
-    refuse(protocol::errc::shutting_down, "the server is shutting down", then);
+    refuse_leaving(then);
+  } else if (!may_be_lent(made->version())) {
+    const auto name = made->version().name;
+    with_.registrations.release(std::move(made), [] {});
+    refuse_unserved(name, then);
   } else {
     grant(request, std::move(made), then);
   }
   leave_if_done();
+}
+
+bool session::may_be_lent(const buffer_version& which) const {
+  return with_.pool.find(which.name).get() == &which || with_.pool.retired(which) != nullptr;
 }
 
 lease::clock::time_point session::end_of_lease(const buffer_version& of) const {

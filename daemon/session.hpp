@@ -101,6 +101,8 @@ class session : public std::enable_shared_from_this<session> {
   [[nodiscard]] std::size_t connections() const noexcept { return connections_.size(); }
   /// Whether the client may READ: it holds a lease.
   [[nodiscard]] bool may_read() const noexcept { return !leases_.empty(); }
+  /// Whether an operator dropped it, or the server is shutting down: it gets nothing new.
+  [[nodiscard]] bool leaving() const noexcept { return leaving_; }
 
  private:
   void open(const principal_domain_ptr& domain, const protocol::open& request, answer then);
@@ -112,6 +114,10 @@ class session : public std::enable_shared_from_this<session> {
   void release(const protocol::release& request, answer then);
   void list(const protocol::list& request, const answer& then) const;
   void refuse(protocol::errc code, std::string sentence, const answer& then) const;
+  void refuse_leaving(const answer& then) const;
+  void refuse_unserved(const std::string& name, const answer& then) const;
+  /// Whether a version that was served when it was asked for still may be: its GPU may have failed meanwhile.
+  [[nodiscard]] bool may_be_lent(const buffer_version& which) const;
 
   void end_lease(std::map<std::uint64_t, lease>::iterator which, std::string_view why, std::function<void()> then);
   void end_expired();

@@ -64,6 +64,11 @@ void session::expel() {
           .lease_id = id,
           .sentence = "an operator dropped this client"});
   }
+  // At once, for what was sent may take a while to arrive.
+  while (!leases_.empty()) {
+    end_lease(leases_.begin(), "client dropped", [] {});
+  }
+  expiry_.cancel();
   for (const auto& c : std::vector{connections_}) {
     c->close_after_sends(make_error_code(why));
   }

@@ -17,48 +17,61 @@ void log(const verification& v) {
   }
 }
 
+struct job {
+  rdma::workers& loaders;
+  registration_cache& registrations;
+  std::vector<buffer_version_ptr> left;  ///< the next is the last
+  std::stop_token stop;
+  std::vector<verification> results;
+  std::function<void(const std::vector<verification>&)> then;
+};
+
+void check_next(const std::shared_ptr<job>& j) {
+  if (j->left.empty()) {
+    j->then(j->results);
+    return;
+  }
+  // From here on the worker has it alone: should its GPU fail meanwhile, its memory goes there.
+  auto version = std::make_shared<buffer_version_ptr>(std::move(j->left.back()));
+  j->left.pop_back();
+  const auto* const which = version->get();
+  auto result = std::make_shared<verification>(verification{.buffer = which->name,
+                                                            .version = which->version,
+                                                            .bytes = which->memory->size(),
+                                                            .gpu = which->gpu,
+                                                            .error = nullptr,
+                                                            .why = {}});
+  j->loaders.run(
+      [version, result, stop = j->stop] {
+        const auto mine = std::move(*version);
+        if (const auto bad = find_bad_block(*mine, stop)) {
+          result->why = "block " + std::to_string(*bad) + " is WRONG";
+        }
+      },
+      [j, which, result](const std::exception_ptr& error) {
+        j->registrations.let_go(which);
+        if (j->stop.stop_requested()) {
+          return;  // the check was given up, which says nothing of the buffer
+        }
+        if (error) {
+          result->error = error;
+          result->why = rdma::describe(error);
+        }
+        log(*result);
+        j->results.push_back(std::move(*result));
+        check_next(j);
+      });
+}
+
 }  // namespace
 
-void verify(rdma::workers& loaders, std::vector<buffer_version_ptr> versions, const std::stop_token& stop,
-            std::function<void(const std::vector<verification>&)> then) {
-  struct progress {
-    std::size_t left;
-    std::vector<verification> results;
-    std::function<void(const std::vector<verification>&)> then;
-  };
-  const auto shared = std::make_shared<progress>(progress{versions.size(), {}, std::move(then)});
-  if (versions.empty()) {
-    shared->then({});
+void verify(rdma::workers& loaders, registration_cache& registrations, const std::vector<buffer_version_ptr>& versions,
+            const std::stop_token& stop, std::function<void(const std::vector<verification>&)> then) {
+  for (const auto& v : versions) {
+    registrations.keep(v);
   }
-  for (auto& version : versions) {
-    auto result = std::make_shared<verification>(verification{.buffer = version->name,
-                                                              .version = version->version,
-                                                              .bytes = version->memory->size(),
-                                                              .gpu = version->gpu,
-                                                              .error = nullptr,
-                                                              .why = {}});
-    loaders.run(
-        // The worker holds the version alone: should it be retired meanwhile, its memory goes there.
-        [version = std::move(version), result, stop] {
-          if (const auto bad = find_bad_block(*version, stop)) {
-            result->why = "block " + std::to_string(*bad) + " is WRONG";
-          }
-        },
-        [shared, result, stop](const std::exception_ptr& error) {
-          if (stop.stop_requested()) {
-            return;  // the check was given up, which says nothing of the buffer
-          }
-          if (error) {
-            result->error = error;
-            result->why = rdma::describe(error);
-          }
-          log(*result);
-          shared->results.push_back(std::move(*result));
-          if (--shared->left == 0) {
-            shared->then(shared->results);
-          }
-        });
-  }
+  check_next(std::make_shared<job>(
+      job{loaders, registrations, {versions.rbegin(), versions.rend()}, stop, {}, std::move(then)}));
 }
 
 }  // namespace gpurdma::daemon

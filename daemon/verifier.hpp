@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/buffer_pool.hpp"
+#include "daemon/registration_cache.hpp"
 #include "rdma/workers.hpp"
 
 namespace gpurdma::daemon {
@@ -24,9 +25,9 @@ struct verification {
   std::string why;           ///< what is wrong, or why it could not be checked; empty where the data is right
 };
 
-/// Reads all memory of `versions` on `loaders`, and logs each result. `then` is told from the reactor, in any order;
-/// not at all once `stop` is requested.
-void verify(rdma::workers& loaders, std::vector<buffer_version_ptr> versions, const std::stop_token& stop,
-            std::function<void(const std::vector<verification>&)> then);
+/// Reads all memory of `versions` on one of `loaders`, one after the other, and logs each result. None of them is
+/// freed before it was checked. `then` is told from the reactor; not at all once `stop` is requested.
+void verify(rdma::workers& loaders, registration_cache& registrations, const std::vector<buffer_version_ptr>& versions,
+            const std::stop_token& stop, std::function<void(const std::vector<verification>&)> then);
 
 }  // namespace gpurdma::daemon

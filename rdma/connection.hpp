@@ -75,6 +75,10 @@ class connection final : private cm_event_handler, private work_owner {
 
   /// no_buffer_space where the sends and the queue are full: the peer does not take what it is sent.
   [[nodiscard]] std::error_code send(std::span<const std::byte> bytes);
+  /// Messages that send() takes now, if none completes.
+  [[nodiscard]] std::size_t room() const noexcept {
+    return free_sends_.size() + settings_.queued_sends - queued_sends_.size();
+  }
   /// READs `length` bytes from the peer. `tag` comes back in on_read_done and is not in use. no_buffer_space where
   /// settings.reads are posted.
   [[nodiscard]] std::error_code read(std::uint32_t tag, std::uint64_t local, std::uint32_t lkey, std::uint64_t remote,

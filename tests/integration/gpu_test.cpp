@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "tests/integration/support/peer.hpp"
 #include "tests/integration/support/process.hpp"
@@ -22,17 +23,22 @@ std::string buffers(bool allow_staging) {
          (allow_staging ? "true" : "false") + " }\n";
 }
 
-finished start_in_vain(const std::string& program, const std::string& settings) {
+finished start_in_vain(const std::string& program, const std::string& settings,
+                       const std::vector<std::string>& options = {}) {
   const scratch_folder folder;
   const auto file =
       folder.write("server.yaml", "listen: [\"0.0.0.0:7471\"]\nsecurity: { open: true }\n" + settings).string();
-  return run({program, "--config", file});
+  std::vector<std::string> command{program, "--config", file};
+  command.insert(command.end(), options.begin(), options.end());
+  return run(command);
 }
 
-TEST(Gpu, BuffersAreAConfigurationErrorWhereThereIsNoGpu) {
+TEST(Gpu, BuffersAreAProblemWhereThereIsNoGpuButOneThatMayMendItself) {
   const auto server = start_in_vain(server_program(), buffers(true));
-  EXPECT_EQ(server.status, 2);
+  EXPECT_EQ(server.status, 3);
   EXPECT_THAT(server.err, AllOf(HasSubstr("server.yaml:5:"), HasSubstr("memory: cuda cannot be had: ")));
+  EXPECT_EQ(start_in_vain(server_program(), buffers(true), {"--check-config"}).status, 2);
+  EXPECT_EQ(start_in_vain(server_program(), buffers(true) + "nonsense: 1\n").status, 2);
 }
 
 TEST(Gpu, IsNothingToReadIntoWhereThereIsNone) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -17,7 +18,9 @@ namespace gpurdma::test {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 constexpr const char* demo = "buffers:\n  - { name: demo, memory: host, size: 4KiB, fill: \"R\" }\n";
@@ -88,6 +91,25 @@ TEST(Ctl, DropsAClientThatIsToldWhy) {
   EXPECT_EQ(told.lease_id, lease.id);
   EXPECT_TRUE(p.is_lost());
   EXPECT_TRUE(server.program().wait_for("client_dropped"));
+  EXPECT_EQ(server.stop(), 0);
+}
+
+TEST(Ctl, DroppedMeansThatNoFurtherConnectionHelps) {
+  server_process server{demo};
+  // It has no RECV for the notice, so that its connection lingers.
+  peer dropped{{.receives = 1}};
+  dropped.resolve();
+  ASSERT_TRUE(dropped.connect());
+  const auto session = protocol::decode_welcome(dropped.answer())->session;
+  const auto lease = dropped.open("demo");
+  peer again;
+  again.resolve();
+  EXPECT_EQ(server.ctl({"drop", "1"}).status, 0);
+  EXPECT_FALSE(again.connect({.session = session}));
+  const auto refusal = protocol::decode_refusal(again.answer());
+  ASSERT_TRUE(refusal);
+  EXPECT_THAT(refusal->code, AnyOf(protocol::errc::dropped_by_operator, protocol::errc::unknown_session));
+  EXPECT_NE(dropped.read(lease.address, lease.rkey, 4096), IBV_WC_SUCCESS);
   EXPECT_EQ(server.stop(), 0);
 }
 
@@ -200,6 +222,27 @@ TEST(Reload, LeavesAnOldVersionToItsHolderAndTellsIt) {
   }
 }
 
+TEST(Reload, TellsOfEachOfManyLeasesAndStillAnswers) {
+  constexpr std::size_t leases = 40;
+  server_process server{of_letter('a')};
+  peer p{{.receives = 2 * leases + 2}};
+  p.resolve();
+  ASSERT_TRUE(p.connect());
+  std::set<std::uint64_t> untold;
+  for (std::size_t i = 0; i < leases; ++i) {
+    untold.insert(p.open("demo").id);
+  }
+  const auto one = *untold.begin();
+  server.rewrite(of_letter('b'));
+  ASSERT_EQ(server.ctl({"reload"}).status, 0);
+  for (std::size_t i = 0; i < leases; ++i) {
+    untold.erase(next_notice(p).lease_id);
+  }
+  EXPECT_THAT(untold, IsEmpty());
+  EXPECT_GT(p.ask<protocol::renewed>(protocol::renew{one}).duration_ms, 0U);
+  EXPECT_EQ(server.stop(), 0);
+}
+
 TEST(Reload, EndsLeasesOfAnOldVersionWithTheGraceTime) {
   server_process server{of_letter('a', "lease: { duration: 30s, grace: 3s }\n")};
   peer p;
@@ -238,6 +281,27 @@ TEST(Reload, DrainsTheOldVersionFirstWhereAsked) {
   EXPECT_THAT(meanwhile.err, HasSubstr("is being replaced"));
   EXPECT_EQ(reload.wait(), 0) << reload.err();
   EXPECT_EQ(read_buffer(target("demo"), {"-o", "-"}).out, std::string(4096, 'b'));
+  EXPECT_EQ(server.stop(), 0);
+}
+
+TEST(Reload, ServesNothingWhereTheOldVersionWasDrainedAndTheNewOneCannotBeMade) {
+  const auto sized = [](const char* size) {
+    return std::string{"buffers:\n  - { name: demo, memory: host, replace: drain, fill: a, size: "} + size +
+           " }\n  - { name: other, memory: host, fill: b, size: 4KiB }\n";
+  };
+  server_process server{sized("4KiB")};
+  server.rewrite(sized("900TB"));
+  EXPECT_EQ(server.ctl({"reload"}).status, 4);
+  const auto refused = read_buffer(target("demo"));
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.err, HasSubstr("out of service: its new version could not be made"));
+  EXPECT_EQ(read_buffer(target("other"), {"-o", "-"}).out, std::string(4096, 'b'));
+  server.rewrite("buffers:\n  - { name: other, memory: host, fill: b, size: 4KiB }\n");
+  EXPECT_EQ(server.ctl({"reload"}).status, 0);
+  EXPECT_THAT(read_buffer(target("demo")).err, HasSubstr("there is no buffer"));
+  server.rewrite(sized("8KiB"));
+  EXPECT_EQ(server.ctl({"reload"}).status, 0);
+  EXPECT_EQ(read_buffer(target("demo"), {"-o", "-"}).out, std::string(8192, 'a'));
   EXPECT_EQ(server.stop(), 0);
 }
 

@@ -118,7 +118,6 @@ TEST(buffer_pool, keeps_a_retired_version_until_it_is_forgotten) {
   ASSERT_NE(pool.retired(*old), nullptr);
   EXPECT_EQ(pool.retired(*old)->until, until);
   EXPECT_EQ(pool.retired(*pool.find("a")), nullptr);
-  EXPECT_FALSE(pool.is_awaited("a")) << "a version is there";
   EXPECT_EQ(pool.forget(*old), old);
   EXPECT_EQ(pool.forget(*old), nullptr);
   EXPECT_THAT(pool.all_retired(), IsEmpty());
@@ -126,12 +125,26 @@ TEST(buffer_pool, keeps_a_retired_version_until_it_is_forgotten) {
 
 TEST(buffer_pool, serves_nothing_between_a_version_that_goes_first_and_the_next) {
   auto pool = pool_of({"a", "b"});
-  pool.retire({.version = pool.find("a"), .until = {}, .replaced = true});
+  const auto old = pool.find("a");
+  pool.withdraw("a", "it is being replaced");
+  pool.retire({.version = old, .until = {}, .replaced = true});
   pool.retire({.version = pool.find("b"), .until = {}, .replaced = false});
   EXPECT_FALSE(pool.find("a"));
-  EXPECT_TRUE(pool.is_awaited("a"));
-  EXPECT_FALSE(pool.is_awaited("b")) << "it was removed";
-  EXPECT_FALSE(pool.is_awaited("c"));
+  EXPECT_EQ(pool.forget(*old), old);
+  EXPECT_EQ(pool.why_withdrawn("a"), "it is being replaced") << "although its memory may go";
+  EXPECT_EQ(pool.why_withdrawn("b"), "") << "it was removed";
+  pool.publish(version_of("a", 2));
+  EXPECT_EQ(pool.why_withdrawn("a"), "");
+  EXPECT_EQ(pool.find("a")->version, 2U);
+}
+
+TEST(buffer_pool, forgets_why_a_buffer_was_out_of_service_once_it_is_removed) {
+  auto pool = pool_of({"a"});
+  pool.withdraw("a", "the GPU is lost");
+  EXPECT_FALSE(pool.find("a"));
+  EXPECT_EQ(pool.why_withdrawn("a"), "the GPU is lost");
+  pool.withdraw("a", {});
+  EXPECT_EQ(pool.why_withdrawn("a"), "");
 }
 
 TEST(buffer_pool, lists_pages_in_the_order_of_bytes) {

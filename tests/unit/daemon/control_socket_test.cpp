@@ -9,9 +9,12 @@
 
 #include <bit>
 #include <boost/json/serialize.hpp>
+#include <chrono>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/files.hpp"
 
@@ -102,6 +105,74 @@ TEST_F(control_socket_test, replaces_what_a_crash_left_but_no_living_server_and_
   std::ofstream{path} << "precious";
   EXPECT_THROW(serve(), std::system_error);
   EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+/// Connected to `path`, with `request` sent.
+int call(const std::filesystem::path& path, const std::string& request) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  path.string().copy(at.sun_path, sizeof at.sun_path - 1);
+  EXPECT_EQ(connect(fd, std::bit_cast<sockaddr*>(&at), sizeof at), 0);
+  EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+  return fd;
+}
+
+TEST_F(control_socket_test, gives_up_calls_whose_caller_went) {
+  constexpr int most = 16;
+  std::vector<std::function<void(boost::json::object)>> unanswered;
+  const auto at = folder / "slow.sock";
+  control_socket slow{io, at, "", [&](const auto& request, const auto& then) {
+                        if (request.contains("wait")) {
+                          unanswered.push_back(then);
+                        } else {
+                          then({{"heard", true}});
+                        }
+                      }};
+  std::vector<int> calls;
+  for (int i = 0; i < most; ++i) {
+    calls.push_back(call(at, "{\"wait\":1}\n"));
+  }
+  while (unanswered.size() < most) {
+    io.run_one();
+  }
+  const int next = call(at, "{}\n");
+  for (const int fd : calls) {
+    close(fd);
+  }
+  std::string heard(64, '\0');
+  ssize_t size = -1;
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+       size < 0 && std::chrono::steady_clock::now() < end;
+       size = recv(next, heard.data(), heard.size(), MSG_DONTWAIT)) {
+    io.run_one_for(std::chrono::milliseconds{100});
+  }
+  close(next);
+  EXPECT_THAT(heard, HasSubstr("heard"));
+  for (const auto& answer : unanswered) {
+    answer({{"late", true}});  // does no harm
+  }
+  slow.close();
+}
+
+TEST_F(control_socket_test, answers_a_caller_that_ended_its_sending) {
+  std::function<void(boost::json::object)> answer;
+  const auto at = folder / "slow.sock";
+  control_socket slow{io, at, "", [&](const auto&, const auto& then) { answer = then; }};
+  const int fd = call(at, "{}\n");
+  shutdown(fd, SHUT_WR);
+  while (!answer) {
+    io.run_one();
+  }
+  io.run_for(std::chrono::milliseconds{50});
+  answer({{"heard", true}});
+  answer = nullptr;
+  std::string heard(64, '\0');
+  io.run_for(std::chrono::milliseconds{50});
+  EXPECT_GT(recv(fd, heard.data(), heard.size(), MSG_DONTWAIT), 0);
+  EXPECT_THAT(heard, HasSubstr("heard"));
+  close(fd);
+  slow.close();
 }
 
 TEST_F(control_socket_test, says_which_group_is_not_there) {
