@@ -18,12 +18,7 @@ client_connection::client_connection(serving& with, std::shared_ptr<session> of,
                      .silence_limit = with.settings.keepalive_timeout},
                     clock::now()},
       timer_{with.io},
-      connection_{with.io,
-                  with.closers,
-                  domain_->device,
-                  *domain_->domain,
-                  std::move(id),
-                  server_connection_settings(with.settings.leases_per_client),
+      connection_{with.io, with.closers, domain_->device, *domain_->domain, std::move(id), server_connection_settings(),
                   *this} {}
 
 std::error_code client_connection::accept(std::uint8_t reads_in, const protocol::welcome& greeting) {

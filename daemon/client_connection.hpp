@@ -17,14 +17,17 @@ namespace gpurdma::daemon {
 /// Requests that a client may have unanswered on one connection.
 inline constexpr std::uint16_t credits = 8;
 
+/// Notices that may wait for a SEND at once: of a reload, one for each lease of a client that holds the usual number.
+inline constexpr std::uint16_t most_notices = 64;
+
 /// What a connection posts: twice the credits in RECVs, for a client sees an answer before this side sees that its
-/// SEND completed; SENDs for the answers. What waits for one is answers, a ping, and a notice of each lease.
-[[nodiscard]] constexpr rdma::connection_settings server_connection_settings(std::uint32_t most_leases) noexcept {
+/// SEND completed; SENDs for the answers. What waits for one is answers, a ping and notices.
+[[nodiscard]] constexpr rdma::connection_settings server_connection_settings() noexcept {
   return {.receives = 2 * credits,
           .receive_size = protocol::max_request_size,
           .sends = credits,
           .send_size = protocol::max_reply_size,
-          .queued_sends = 2 * credits + most_leases,
+          .queued_sends = 2 * credits + most_notices,
           .reads = 0};
 }
 

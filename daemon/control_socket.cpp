@@ -181,6 +181,10 @@ class control_socket::call : public std::enable_shared_from_this<call> {
 
  private:
   void on_read(const boost::system::error_code& error, std::size_t size) {
+    if (!peer_.is_open()) {  // its time was over meanwhile, or the socket is no more
+      end();
+      return;
+    }
     if (error == boost::asio::error::not_found) {
       answer(bad_request("the request is longer than 4096 bytes"));
       return;
@@ -213,6 +217,7 @@ class control_socket::call : public std::enable_shared_from_this<call> {
 
   void answer(const boost::json::object& what) {
     if (!peer_.is_open()) {
+      end();
       return;
     }
     text_ = boost::json::serialize(what) + "\n";

@@ -17,6 +17,10 @@ void log(const registration& made, const principal_domain& domain) {
 }  // namespace
 
 void publisher::publish(const buffer_config& wanted, done then) {
+  if (with_.stop.stop_requested()) {
+    then("the server is stopping");  // and nobody's lease is to be shortened for it
+    return;
+  }
   auto old = with_.pool.find(wanted.name);
   if (!old || wanted.replace == replacement::keep) {
     load(wanted, std::move(then));

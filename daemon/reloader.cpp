@@ -50,16 +50,15 @@ void reloader::on_read(const std::shared_ptr<job>& j, const std::exception_ptr& 
   }
   auto& plan = j->so_far.plan;
   plan = plan_reload(settings_, buffers_.served(), j->wanted, j->sources, j->republish);
-  // Also those that are out of service.
-  for (const auto& b : settings_.buffers) {
-    if (!j->sources.contains(b.name)) {
-      buffers_.remove(b.name);
-    }
-  }
-  settings_ = in_force_after_reload(settings_, j->wanted);
+  const auto before = std::exchange(settings_, in_force_after_reload(settings_, j->wanted));
   set_log_level(settings_.log);
   for (const auto& key : plan.needs_restart) {
     emit(event_id::restart_needed, {{"key", key}});
+  }
+  for (const auto& b : before.buffers) {  // not plan.removed, for some may be out of service
+    if (!j->sources.contains(b.name)) {
+      buffers_.remove(b.name);
+    }
   }
   j->to_publish = plan.replaced;
   j->to_publish.insert(j->to_publish.end(), plan.added.begin(), plan.added.end());

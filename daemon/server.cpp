@@ -83,7 +83,7 @@ server::server(boost::asio::io_context& io, config settings, std::filesystem::pa
                    for (const auto& s : acceptor_.sessions()) {
                      s->on_retired(what);
                    }
-                   if (reloader_.under_way()) {
+                   if (phase_ == phase::serving && reloader_.under_way()) {
                      // With `replace: drain` the reload goes on when the grace is over, at the latest.
                      service_notifier::extend_timeout(settings_.lease_grace + 60s);
                    }

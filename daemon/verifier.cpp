@@ -20,20 +20,24 @@ void log(const verification& v) {
 struct job {
   rdma::workers& loaders;
   registration_cache& registrations;
-  std::vector<buffer_version_ptr> left;  ///< the next is the last
+  std::vector<std::weak_ptr<const buffer_version>> left;  ///< the next is the last
   std::stop_token stop;
   std::vector<verification> results;
   std::function<void(const std::vector<verification>&)> then;
 };
 
 void check_next(const std::shared_ptr<job>& j) {
-  if (j->left.empty()) {
+  auto version = std::make_shared<buffer_version_ptr>();
+  while (!*version && !j->left.empty()) {
+    *version = j->left.back().lock();
+    j->left.pop_back();
+  }
+  if (!*version) {
     j->then(j->results);
     return;
   }
-  // From here on the worker has it alone: should its GPU fail meanwhile, its memory goes there.
-  auto version = std::make_shared<buffer_version_ptr>(std::move(j->left.back()));
-  j->left.pop_back();
+  // The worker has it alone: should its GPU fail meanwhile, its memory goes there.
+  j->registrations.keep(*version);
   const auto* const which = version->get();
   auto result = std::make_shared<verification>(verification{.buffer = which->name,
                                                             .version = which->version,
@@ -67,9 +71,6 @@ void check_next(const std::shared_ptr<job>& j) {
 
 void verify(rdma::workers& loaders, registration_cache& registrations, const std::vector<buffer_version_ptr>& versions,
             const std::stop_token& stop, std::function<void(const std::vector<verification>&)> then) {
-  for (const auto& v : versions) {
-    registrations.keep(v);
-  }
   check_next(std::make_shared<job>(
       job{loaders, registrations, {versions.rbegin(), versions.rend()}, stop, {}, std::move(then)}));
 }

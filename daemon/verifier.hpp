@@ -25,8 +25,9 @@ struct verification {
   std::string why;           ///< what is wrong, or why it could not be checked; empty where the data is right
 };
 
-/// Reads all memory of `versions` on one of `loaders`, one after the other, and logs each result. None of them is
-/// freed before it was checked. `then` is told from the reactor; not at all once `stop` is requested.
+/// Reads all memory of `versions` on one of `loaders`, one after the other, and logs each result. The one that is being
+/// checked counts as registered meanwhile, so that nobody takes its memory for free; one that goes before its turn is
+/// left out. `then` is told from the reactor; not at all once `stop` is requested.
 void verify(rdma::workers& loaders, registration_cache& registrations, const std::vector<buffer_version_ptr>& versions,
             const std::stop_token& stop, std::function<void(const std::vector<verification>&)> then);
 

@@ -95,7 +95,8 @@ void yaml_reader::map(const YAML::Node& node, std::string_view what, const std::
     const auto name = pair.first.IsScalar() ? pair.first.Scalar() : std::string{};
     const auto known = std::find_if(keys.begin(), keys.end(), [&](const key& k) { return k.name == name; });
     if (known == keys.end()) {
-      problem(pair.first, "unknown key " + in_quotes(name) + " in " + std::string{what} + "; known are: " + joined(names));
+      problem(pair.first,
+              "unknown key " + in_quotes(name) + " in " + std::string{what} + "; known are: " + joined(names));
     } else if (!seen.insert(name).second) {
       problem(pair.first, "key " + in_quotes(name) + " stands twice in " + std::string{what} + "; remove one");
     } else {

@@ -35,7 +35,7 @@ class one_client final : private rdma::connection_handler {
                   [this, &io, &workers, domain](rdma::cm_id id, const rdma::cm_event&) {
                     connection_ = std::make_unique<rdma::connection>(
                         io, workers, domain->device, *domain->domain, std::move(id),
-                        daemon::server_connection_settings(64), static_cast<rdma::connection_handler&>(*this));
+                        daemon::server_connection_settings(), static_cast<rdma::connection_handler&>(*this));
                     EXPECT_FALSE(connection_->accept(16, protocol::encode(protocol::welcome{})));
                   }} {
     listener_.listen();
